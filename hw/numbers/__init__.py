@@ -1,0 +1,1 @@
+"""Arithmetic of the machine, as pipelines without handshake: see each file."""
