@@ -47,6 +47,11 @@ class Float32Adder(wiring.Component):
     def latency(self):
         return self._latency
 
+    @property
+    def module_name(self):
+        """Name of the module that hw.emit makes of this component."""
+        return f"float_add_l{self._latency}"
+
     def elaborate(self, platform):
         m = Module()
         stages = Stages(m, latency=self._latency, cuts=("added", "normalised", "ordered", "output"))

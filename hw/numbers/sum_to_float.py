@@ -57,6 +57,11 @@ class SumToFloat32(wiring.Component):
     def latency(self):
         return self._latency
 
+    @property
+    def module_name(self):
+        """Name of the module that hw.emit makes of this component."""
+        return f"sum_to_float_w{self._width}_l{self._latency}"
+
     def elaborate(self, platform):
         m = Module()
         stages = Stages(m, latency=self._latency, cuts=("normalised", "aligned", "magnitude", "output"))
