@@ -189,7 +189,7 @@ class TileConfig:
             if edge < self.hbm_bytes_per_cycle:
                 raise ConfigError(
                     "hbm.pseudo_channels", self.hbm.pseudo_channels,
-                    f"so few that {weight_format} weights ({self.hbm_bytes_per_cycle:.4g} bytes/cycle from HBM) "
+                    f"so few that {weight_format} weights ({self.hbm_bytes_per_cycle:.4g} bytes/cycle) "
                     f"pass the weight edge of the matrix engine ({edge} bytes/cycle)")
 
     @property

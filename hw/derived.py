@@ -117,5 +117,6 @@ def compare(chip: ChipConfig) -> list[Comparison]:
         ("HBM bandwidth", "TB/s", ours.hbm_bytes_per_second / 1e12, "hbm_bandwidth_tb_s"),
         ("HBM capacity", "GiB", ours.hbm_capacity_bytes / 2**30, "hbm_capacity_gib"),
     ):
-        rows.append(Comparison(figure=figure, unit=unit, ours=value, published=stated[key], unrounded=stated[key]))
+        rows.append(Comparison(figure=figure, unit=unit, ours=value,
+                               published=stated[key], unrounded=stated[key]))
     return rows

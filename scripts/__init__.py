@@ -1,0 +1,1 @@
+"""The `jalapeno` command, its figures, and the set-up script."""

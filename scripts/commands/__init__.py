@@ -1,0 +1,1 @@
+"""Sub-commands of `jalapeno`: each module holds one click command named `command`."""
