@@ -1,0 +1,134 @@
+"""What is asked of each figure: the key, the bound, and how its value behaves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hw.config import MODES
+
+MET, MISSED, ABSENT = "met", "missed", "not measured"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """One figure and its bound.
+
+    Parameters
+    ----------
+    key : the key in figures.json.
+    what : what is measured, for a reader who sees only the table.
+    at_least, at_most, equals : the bounds; with none of them the figure is only reported.
+        `equals` may name another key as `"=key"`.
+    noisy : depends on the machine or its load; never compared between runs.
+    quick : measured in seconds, and so compared with figures.json in `make test`.
+    """
+
+    key: str
+    what: str
+    at_least: float | None = None
+    at_most: float | None = None
+    equals: object = None
+    noisy: bool = False
+    quick: bool = False
+
+    def asked(self) -> str:
+        """The bound as text."""
+        parts = []
+        if self.at_least is not None:
+            parts.append(f"≥ {self.at_least:,}")
+        if self.at_most is not None:
+            parts.append(f"≤ {self.at_most:,}")
+        if isinstance(self.equals, str) and self.equals.startswith("="):
+            parts.append(self.equals.replace("=", "= ", 1))
+        elif self.equals is not None:
+            parts.append(f"= {str(self.equals).lower()}")
+        return ", ".join(parts) or "reported"
+
+    def state(self, figures: Mapping[str, object]) -> str:
+        """`met`, `missed` or `not measured`, given all figures."""
+        if self.key not in figures:
+            return ABSENT
+        value, equals = figures[self.key], self.equals
+        if isinstance(equals, str) and equals.startswith("="):
+            if equals[1:] not in figures:
+                return ABSENT
+            equals = figures[equals[1:]]
+        # A bool is an int to Python; a key that is asked to be true must not be met by a count of 1.
+        ok = equals is None or (type(value) is type(equals) and value == equals)
+        ok = ok and (self.at_least is None or value >= self.at_least)
+        ok = ok and (self.at_most is None or value <= self.at_most)
+        return MET if ok else MISSED
+
+
+def _by_mode(key: str, what: str, **bounds) -> list[Target]:
+    return [Target(key=key.replace("<mode>", mode), what=what, **bounds) for mode in MODES]
+
+
+CONFIG = [
+    Target(key="config.published.max_error", at_most=0.01, quick=True,
+           what="full against the published peaks (4:2:1 of 13.4), bandwidth, capacity: largest relative error"),
+    Target(key="config.peak.mxfp8_mxfp8.error_as_printed", quick=True,
+           what="3.355 against 3.4 as printed, which is 13.4 / 4 = 3.35 in two digits"),
+]
+
+NUMBERS = [
+    Target(key="numbers.fp32.compared", at_least=1_000_000,
+           what="binary32 additions, conversions and quantisations of the RTL against NumPy"),
+    Target(key="numbers.fp32.mismatches", equals=0, what="of which differ"),
+]
+
+MATRIX = [
+    Target(key="matrix.exhaustive.compared", at_least=65_792 + 4_096, quick=True,
+           what="element products of every code pair through the RTL quad"),
+    Target(key="matrix.exhaustive.mismatches", equals=0, quick=True, what="of which differ"),
+    *_by_mode("matrix.gemm256.<mode>.utilisation", "256x256x256 on small, fill and drain included",
+              at_least=0.95, quick=True),
+    *_by_mode("matrix.gemm256.<mode>.steady", "the same in steady state", at_least=0.99, quick=True),
+    *_by_mode("matrix.gemm256.<mode>.cycles", "the same in cycles", quick=True),
+    Target(key="matrix.gemm256.mismatches", equals=0, quick=True,
+           what="elements of these products that differ from golden"),
+    Target(key="matrix.gemm256.ratio_error", at_most=0.01, quick=True,
+           what="deviation of the three cycle counts from 1 : 2 : 4"),
+    Target(key="matrix.decode.overhead", at_most=0.02, quick=True,
+           what="one-row products: cycles over the bound set by loading weights, less 1"),
+    Target(key="matrix.shapes.compared", at_least=1, what="elements of ragged products compared"),
+    Target(key="matrix.shapes.mismatches", equals=0, what="of which differ"),
+    Target(key="matrix.sizes_identical", equals=True, what="tiny, small, 16 units, full: the same bits"),
+]
+
+QUAD = [
+    Target(key="quad.area_ratio", at_most=1.7,
+           what="cells of the quad over four plain MXFP4 PEs (goal 1.5)"),
+]
+
+SIMULATION = [
+    Target(key="sim.cocotb_over_cpp", at_least=0.8, noisy=True,
+           what="speed of a free-running cocotb job over a C++ loop"),
+    Target(key="sim.structure_gain", at_least=4, noisy=True,
+           what="speed over a module-a-PE version of the 64x64 unit"),
+    Target(key="sim.pe_updates_per_s.32x32", noisy=True, what="PE updates a second, 32x32"),
+    Target(key="sim.pe_updates_per_s.64x64", noisy=True, what="PE updates a second, 64x64"),
+    Target(key="sim.pe_updates_per_s.full", noisy=True, what="PE updates a second, full engine"),
+]
+
+PLANTED = [
+    Target(key="planted.matrix.total", at_least=10, what="bugs planted in the matrix engine"),
+    Target(key="planted.matrix.caught", equals="=planted.matrix.total",
+           what="of which the suite catches, naming the first wrong element"),
+]
+
+DEMO = [
+    Target(key="demo.products", at_least=1, what="products of the language model computed by the RTL"),
+    Target(key="demo.mismatches", equals=0, what="elements of them that differ from golden"),
+    Target(key="demo.cycles_per_token", what="engine cycles a token"),
+    Target(key="demo.utilisation", what="utilisation of the matrix engine"),
+    *_by_mode("demo.<mode>.perplexity_ratio", "perplexity over float32"),
+    *_by_mode("demo.<mode>.same_token_rate", "tokens equal to float32"),
+    *_by_mode("demo.<mode>.logit_sqnr_db", "logit SQNR in dB"),
+]
+
+SUITE = [
+    Target(key="tests.minutes", at_most=20, noisy=True, what="make test on 2 cores, wall clock"),
+]
+
+TARGETS = [*CONFIG, *NUMBERS, *MATRIX, *QUAD, *SIMULATION, *PLANTED, *DEMO, *SUITE]
+"""All targets, in the order of the table."""
