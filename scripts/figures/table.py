@@ -36,7 +36,7 @@ def markdown(figures: Mapping[str, object], targets: Sequence[Target] = TARGETS)
 def with_table(readme: str, table: str) -> str:
     """The text of a README with `table` between its markers."""
     if readme.count(BEGIN) != 1 or readme.count(END) != 1 or readme.index(BEGIN) > readme.index(END):
-        raise FigureError(f"README.md has no place for the table: must hold {BEGIN!r}, {END!r} once, in order")
+        raise FigureError(f"README.md has no place for the table: must hold {BEGIN!r}, {END!r} once each")
     head, rest = readme.split(BEGIN)
     return f"{head}{BEGIN}\n{table}\n{END}{rest.split(END)[1]}"
 
