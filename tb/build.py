@@ -1,0 +1,224 @@
+"""Builds of test benches, kept under a hash of everything that went into them.
+
+A build is a directory ``<cache>/<name>-<hash>``: the hash covers Verilog, test bench sources, flags and tool
+versions. It is made under a temporary name by one process at a time and renamed when it is complete, so a
+build that exists is always whole.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+
+from hw import emit
+from tb import top
+from tb.verilator import DPI, DPI_SOURCES, Runner, environment, tool_versions
+
+__all__ = ["Bench", "BuildError", "Options", "build", "build_root", "config_hash"]
+
+
+class BuildError(RuntimeError):
+    """Verilator or the C++ compiler failed; the message has their last lines and the whole log's path."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a bench is compiled.
+
+    Attributes
+    ----------
+    waves : bool
+        Compile FST tracing in: 2.4 to 3.7 times the compile time; the same run with and without waves.
+    optimise : str
+        Optimisation flag of the C++ compiler for the code that runs every cycle.
+    output_split : int
+        Statements a C++ file; 0 writes one file, which compiles to the fastest code for designs up to a unit.
+    threads : int
+        Threads of the model; more than 1 loses on small designs and on busy machines.
+    probes : tuple[tuple[str, str], ...]
+        (Verilog module, signal) pairs kept visible besides the ports.
+    verilator_args : tuple[str, ...]
+        Further flags.
+    """
+
+    waves: bool = False
+    optimise: str = "-O3"
+    output_split: int = 0
+    threads: int = 1
+    probes: tuple = ()
+    verilator_args: tuple = ()
+
+    def __post_init__(self):
+        if self.optimise not in ("-O0", "-O1", "-O2", "-O3", "-Os"):
+            raise ValueError(f"optimise is {self.optimise!r}; allowed are -O0, -O1, -O2, -O3, -Os")
+        if self.output_split < 0:
+            raise ValueError(f"output_split is {self.output_split}; it must be 0 or more")
+        if self.threads < 1:
+            raise ValueError(f"threads is {self.threads}; it must be 1 or more")
+
+    def arguments(self):
+        """Flags for Verilator."""
+        args = ["--quiet", "-Wno-fatal", "-Wno-lint", "-Wno-style", "--timescale", "1ps/1ps",
+                "--output-split", str(self.output_split), "-LDFLAGS", "-rdynamic"]
+        if self.waves:
+            args += ["--trace-fst", "--trace-structs"]
+        if self.threads > 1:
+            args += ["--threads", str(self.threads)]
+        return args + list(self.verilator_args)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """A finished build.
+
+    Attributes
+    ----------
+    directory : Path
+    name : str
+    hash : str
+        Of everything that went into the build.
+    config_hash : str
+        Of the configuration the design was made from; empty where none was given.
+    streams : list[tb.top.StreamPort]
+    options : Options
+    seconds : float
+        What the build took; 0 when it was in the cache.
+    """
+
+    directory: Path
+    name: str
+    hash: str
+    config_hash: str
+    streams: list
+    options: Options
+    seconds: float = 0.0
+
+    def stream(self, name):
+        """Number and port of the stream ``name``.
+
+        Raises
+        ------
+        ValueError
+            There is none of that name.
+        """
+        for number, port in enumerate(self.streams):
+            if port.name == name:
+                return number, port
+        raise ValueError(f"{self.name} has no stream {name!r}; it has "
+                         f"{', '.join(port.name for port in self.streams)}")
+
+
+def build_root():
+    """Directory of all builds: ``JALAPENO_BUILD_DIR``, or ``.build`` in the project."""
+    return Path(os.environ.get("JALAPENO_BUILD_DIR") or Path(__file__).parent.parent / ".build").absolute()
+
+
+def config_hash(config):
+    """Hash of a configuration (a dataclass tree, or None) that is equal for equal configurations."""
+    if config is None:
+        return ""
+    tree = dataclasses.asdict(config)
+    return hashlib.sha256(json.dumps(tree, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def build(component, *, name, options=None, config=None, constants=None, log=None):
+    """Build the bench of ``component``, or find it in the cache.
+
+    Parameters
+    ----------
+    component : wiring.Component
+        Its signature consists of streams; other inputs are held at ``constants`` (0).
+    name : str
+        Verilog module name of the component, and first part of the build's name.
+    options : Options, optional
+    config : dataclass, optional
+        The configuration that ``component`` was made from; its hash is kept with the build.
+    constants : dict[str, int], optional
+    log : callable, optional
+        Called with a sentence before something slow begins.
+
+    Returns
+    -------
+    Bench
+    """
+    options = options or Options()
+    streams, others = top.streams_of(component)
+    files = dict(emit.verilog(component, name=name))
+    ports = top.module_ports(files, name)
+    files["bench.sv"] = top.top_verilog(module=name, streams=streams, others=others, ports=ports,
+                                        constants=constants)
+    files.update(top.end_modules(streams))
+    files["public.vlt"] = top.public_file(options.probes)
+    support = {path.name: path.read_text() for path in sorted(DPI.iterdir()) if path.suffix in (".cc", ".h")}
+    versions = tool_versions()
+    key = _hash({"files": files, "support": support, "versions": versions,
+                 "options": dataclasses.asdict(options)})
+    root = build_root()
+    directory = root / f"{name}-{key}"
+    seconds = 0.0
+    if not (directory / "manifest.json").exists():
+        root.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(root / f"{name}-{key}.lock"):
+            if not (directory / "manifest.json").exists():
+                if log:
+                    log(f"building {name}{' with waves' if options.waves else ''}")
+                begun = time.monotonic()
+                manifest = {"name": name, "hash": key, "config_hash": config_hash(config),
+                            "config": dataclasses.asdict(config) if config is not None else None,
+                            "versions": versions, "options": dataclasses.asdict(options),
+                            "streams": [dataclasses.asdict(port) for port in streams]}
+                _make(directory, files, support, options, manifest, begun)
+                seconds = time.monotonic() - begun
+    return Bench(directory=directory, name=name, hash=key, config_hash=config_hash(config), streams=streams,
+                 options=options, seconds=seconds)
+
+
+def _hash(tree):
+    return hashlib.sha256(json.dumps(tree, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _make(directory, files, support, options, manifest, begun):
+    work = directory.with_name(f"{directory.name}.part")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    for name, text in {**files, **support}.items():
+        (work / name).write_text(text)
+    runner = Runner(options)
+    log = work / "build.log"
+    # The top comes last: the runner takes its language from the last source.
+    sources = ["public.vlt", *[n for n in files if n.endswith((".v", ".sv")) and n != "bench.sv"], "bench.sv"]
+    runner_arguments = dict(sources=[work / name for name in sources], hdl_toplevel=top.TOP, build_dir=work,
+                            build_args=options.arguments(), waves=options.waves)
+    try:
+        _compile(runner, runner_arguments, log)
+    except subprocess.CalledProcessError as error:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        raise BuildError(f"building {directory.name} failed (exit code {error.returncode}); "
+                         f"the log is {log}:\n{tail}") from None
+    for leftover in [*work.glob("*.o"), *work.glob("*.a"), *work.glob("*.gch"), *work.glob("*.d")]:
+        leftover.unlink()
+    manifest["build_seconds"] = round(time.monotonic() - begun, 2)
+    (work / "manifest.json").write_text(json.dumps(manifest, indent=1, default=str) + "\n")
+    shutil.rmtree(directory, ignore_errors=True)
+    work.rename(directory)
+
+
+def _compile(runner, arguments, log):
+    commands = []
+    # The runner's own way to run commands neither raises with an exit code nor keeps a log; take its commands.
+    runner._execute = lambda cmds, cwd: commands.extend(cmds)
+    runner.build(**arguments)
+    env = {**runner.env, **environment()}
+    with open(log, "w") as stream:
+        for command in commands:
+            stream.write(" ".join(command) + "\n")
+            stream.flush()
+            subprocess.run(command, cwd=arguments["build_dir"], env=env, stdout=stream,
+                           stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=True)

@@ -1,0 +1,1 @@
+"""Stimuli, references and drivers for the pipelines of hw.numbers."""
