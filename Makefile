@@ -33,4 +33,4 @@ lint: setup  ## style check
 	@.venv/bin/ruff check --quiet .
 
 clean:  ## remove builds and reports, keep .venv
-	@rm -rf build .pytest_cache .ruff_cache
+	@rm -rf .build .pytest_cache .ruff_cache

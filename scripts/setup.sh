@@ -17,8 +17,8 @@ if [ -e "$stamp" ]; then exit 0; fi
 
 # Only one process sets up; the others wait and then find the stamp.
 if [ -z "${JALAPENO_SETUP_LOCKED:-}" ] && command -v flock >/dev/null 2>&1; then
-    mkdir -p build
-    JALAPENO_SETUP_LOCKED=1 exec flock build/setup.lock sh scripts/setup.sh
+    mkdir -p .build
+    JALAPENO_SETUP_LOCKED=1 exec flock .build/setup.lock sh scripts/setup.sh
 fi
 
 usable_python() {

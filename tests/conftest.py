@@ -4,7 +4,7 @@ import json
 import time
 from pathlib import Path
 
-RECORD = Path(__file__).parents[1] / "build" / "test-suite.json"
+RECORD = Path(__file__).parents[1] / ".build" / "test-suite.json"
 
 
 def pytest_configure(config):

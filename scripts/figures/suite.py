@@ -6,7 +6,7 @@ import subprocess
 from scripts.figures.collect import ROOT, FigureError
 
 KEYS = ("tests.",)
-RECORD = ROOT / "build" / "test-suite.json"
+RECORD = ROOT / ".build" / "test-suite.json"
 
 
 def measure(*, quick: bool) -> dict[str, object]:
