@@ -85,9 +85,9 @@ class Format(enum.Enum):
         significand = magnitude & ((1 << self.mantissa_bits) - 1)
         significand = np.where(field > 0, significand + (1 << self.mantissa_bits), significand)
         values = np.ldexp(significand.astype(np.float64), np.maximum(field, 1) - 1 - self.fraction_bits)
-        values = np.where(codes & self.sign_mask, -values, values)
         if self.nan_code is not None:
             values[magnitude == self.nan_code] = np.nan
+        values = np.where(codes & self.sign_mask, -values, values)
         values.flags.writeable = False
         return values
 
