@@ -30,7 +30,7 @@ figures: setup  ## measure every figure, write figures.json and the table in REA
 	@$(JALAPENO) figures $(ARGS)
 
 lint: setup  ## style check
-	@.venv/bin/ruff check --quiet .
+	@.venv/bin/ruff check --quiet --output-format concise .
 
 clean:  ## remove builds and reports, keep .venv
 	@rm -rf .build .pytest_cache .ruff_cache

@@ -15,7 +15,7 @@ MAY_NOT_IMPORT = {
     "tb": {"scripts"},
     "sw": {"scripts"},
 }
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("[a-ce-z]*/README.md"))]
+DOCUMENTS = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *ROOT.glob("[a-z]*/README.md")})
 
 
 def imported(path: Path) -> set[str]:
