@@ -194,12 +194,24 @@ class MXTensor:
         return self.codes.shape[-1]
 
     def __getitem__(self, index):
-        """The same blocks along K, with NumPy indexing of the leading axes only."""
+        """The same blocks along K, with NumPy indexing of the leading axes only (None adds one)."""
         index = index if isinstance(index, tuple) else (index,)
-        if len(index) >= self.codes.ndim or any(part is Ellipsis or part is None for part in index):
+        used = sum(part is not None for part in index)
+        if used >= self.codes.ndim or any(part is Ellipsis for part in index):
             raise ValueError(f"index {index} is not allowed; it may name the {self.codes.ndim - 1} leading "
                              "axes only, because K is cut in blocks")
         return MXTensor(format=self.format, codes=self.codes[index], scales=self.scales[index])
+
+    def block(self, index):
+        """Block ``index`` (0..ceil(K/32)-1) as a tensor of its own, [..., 32] or less in a ragged last one.
+
+        Raises ValueError for a block that is not there.
+        """
+        if not 0 <= index < block_count(self.k):
+            raise ValueError(f"block is {index}; K = {self.k} has {block_count(self.k)} blocks, "
+                             "counted from 0")
+        return MXTensor(format=self.format, codes=self.codes[..., index * BLOCK : (index + 1) * BLOCK],
+                        scales=self.scales[..., index : index + 1])
 
     def dequantise(self):
         """Values with their scales: float64 [..., K], exact; NaN where the element or its scale is."""

@@ -222,7 +222,13 @@ def test_indexing_keeps_blocks_whole():
     part = tensor[1:, 2]
     assert part.shape == (2, 40) and part.codes.tolist() == tensor.codes[1:, 2].tolist()
     assert part.scales.tolist() == tensor.scales[1:, 2].tolist()
-    for index in ((0, 0, slice(3)), (Ellipsis, slice(3)), (None,)):
+    assert tensor[:, None].shape == (3, 1, 4, 40)
+    assert tensor.block(1).codes.tolist() == tensor.codes[..., 32:].tolist()
+    assert tensor.block(1).scales.tolist() == tensor.scales[..., 1:].tolist()
+    for index in (-1, 2):
+        with pytest.raises(ValueError, match=f"block is {index}; K = 40 has 2 blocks"):
+            tensor.block(index)
+    for index in ((0, 0, slice(3)), (Ellipsis, slice(3)), (None, 0, 0, 0)):
         with pytest.raises(ValueError, match="leading axes only"):
             tensor[index]
 
