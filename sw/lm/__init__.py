@@ -1,0 +1,1 @@
+"""The language model of the main job: weights, tokenizer, forward pass, products, evaluation."""
