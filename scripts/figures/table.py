@@ -20,7 +20,8 @@ def value_text(figures: Mapping[str, object], key: str) -> str:
 def rows(figures: Mapping[str, object], targets: Sequence[Target] = TARGETS) -> list[tuple[str, ...]]:
     """(key, what, asked, measured, state) of every target."""
     return [
-        (target.key, target.what, target.asked(), value_text(figures, target.key), target.state(figures))
+        (target.key, target.what + " (noisy)" * target.noisy, target.asked(),
+         value_text(figures, target.key), target.state(figures))
         for target in targets
     ]
 
