@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from dataclasses import dataclass
@@ -18,10 +19,13 @@ from pathlib import Path
 import filelock
 
 from hw import emit
-from tb import top
-from tb.verilator import DPI, DPI_SOURCES, Runner, environment, tool_versions
+from tb import runtime, top
+from tb.verilator import DPI, Runner, environment, tool_versions
 
 __all__ = ["Bench", "BuildError", "Options", "build", "build_root", "config_hash"]
+
+
+JOBS = min(os.cpu_count() or 1, 4)
 
 
 class BuildError(RuntimeError):
@@ -197,11 +201,9 @@ def _make(directory, files, support, options, manifest, begun):
     runner_arguments = dict(sources=[work / name for name in sources], hdl_toplevel=top.TOP, build_dir=work,
                             build_args=options.arguments(), waves=options.waves)
     try:
-        _compile(runner, runner_arguments, log)
+        _compile(runner, runner_arguments, support, log)
     except subprocess.CalledProcessError as error:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-        raise BuildError(f"building {directory.name} failed (exit code {error.returncode}); "
-                         f"the log is {log}:\n{tail}") from None
+        raise BuildError(_explain(directory, error, log)) from None
     for leftover in [*work.glob("*.o"), *work.glob("*.a"), *work.glob("*.gch"), *work.glob("*.d")]:
         leftover.unlink()
     manifest["build_seconds"] = round(time.monotonic() - begun, 2)
@@ -210,15 +212,27 @@ def _make(directory, files, support, options, manifest, begun):
     work.rename(directory)
 
 
-def _compile(runner, arguments, log):
+def _explain(directory, error, log):
+    if error.returncode < 0:
+        return f"building {directory.name} was ended by {signal.Signals(-error.returncode).name}"
+    lines = (log.read_text(errors="replace") + (error.output or "") + (error.stderr or "")).splitlines()
+    told = [line[:300] for line in lines if "rror" in line or "***" in line][:12] or lines[-5:]
+    return (f"building {directory.name} failed (exit code {error.returncode} of {error.cmd[0]}); "
+            f"the log is {log}:\n" + "\n".join(told))
+
+
+def _compile(runner, arguments, support, log):
     commands = []
-    # The runner's own way to run commands neither raises with an exit code nor keeps a log; take its commands.
+    # The runner's own way to run commands keeps neither exit code nor log, so only its commands are taken.
     runner._execute = lambda cmds, cwd: commands.extend(cmds)
     runner.build(**arguments)
     env = {**runner.env, **environment()}
+    work = arguments["build_dir"]
     with open(log, "w") as stream:
         for command in commands:
+            if command[0] == "make":
+                runtime.provide(build_root(), work, sources=support, waves=arguments["waves"], jobs=JOBS)
             stream.write(" ".join(command) + "\n")
             stream.flush()
-            subprocess.run(command, cwd=arguments["build_dir"], env=env, stdout=stream,
-                           stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=True)
+            subprocess.run(command, cwd=work, env=env, stdout=stream, stderr=subprocess.STDOUT,
+                           stdin=subprocess.DEVNULL, check=True)

@@ -72,7 +72,7 @@ class Segment:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamResult:
-    """What one stream did in a run. ``first`` and ``last`` are cycles counted from the run's start, or None."""
+    """What one stream did in a run; ``first`` and ``last`` are cycles from the run's start, or None."""
 
     beats: int
     planned: int
@@ -431,8 +431,8 @@ class Simulator:
                         beats = (part.buffer.size - part.offset) // port.beat_bytes
                     last = part.offset + max(beats - 1, 0) * stride + port.beat_bytes
                     if part.offset < 0 or last > part.buffer.size:
-                        raise ValueError(f"{name}: a segment of {beats} beats from byte {part.offset} ends at "
-                                         f"byte {last} of a buffer of {part.buffer.size}")
+                        raise ValueError(f"{name}: a segment of {beats} beats from byte {part.offset} ends "
+                                         f"at byte {last} of a buffer of {part.buffer.size}")
                     rows.append((number, part.buffer.number, part.offset, beats, stride, part.repeat))
                 continue
             beats = _beats(data, port)
@@ -468,7 +468,7 @@ class Simulator:
     def _decode(self, body, places, seed):
         offset = protocol.table_bytes(protocol.STATUS)
         status = np.frombuffer(body, dtype=protocol.STATUS, count=1)[0]
-        streams = np.frombuffer(body, dtype=protocol.STREAM_STATUS, count=len(self.bench.streams), offset=offset)
+        streams = np.frombuffer(body, protocol.STREAM_STATUS, count=len(self.bench.streams), offset=offset)
         offset += streams.nbytes
         start = int(status["start"])
         names = [port.name for port in self.bench.streams]
@@ -482,8 +482,9 @@ class Simulator:
         outputs = {}
         for name, (place, beats, beat_bytes) in places.items():
             got = min(beats, results[name].beats)
-            data = self._buffers[OUTPUTS].array[place:place + got * beat_bytes] if got else np.zeros(0, np.uint8)
-            outputs[name] = data.reshape(got, beat_bytes).copy()
+            outputs[name] = np.zeros((got, beat_bytes), dtype=np.uint8)
+            if got:
+                outputs[name].reshape(-1)[:] = self._buffers[OUTPUTS].array[place:place + got * beat_bytes]
         fault = int(status["fault"])
         return Result(
             outcome=outcome, outputs=outputs, cycles=int(status["end"]) - start,

@@ -59,7 +59,7 @@ def streams_of(component):
     streams, others = [], []
     _collect(component.signature, (), streams, others)
     if not streams:
-        raise ValueError(f"{type(component).__name__} has no stream in its signature, so a bench cannot drive it")
+        raise ValueError(f"{type(component).__name__} has no stream in its signature for a bench to drive")
     return streams, others
 
 
@@ -126,8 +126,8 @@ def top_verilog(*, module, streams, others, ports, constants=None):
         Values of inputs that are not streams; 0 where nothing is given.
     """
     constants = dict(constants or {})
-    lines = [f"module {TOP} (", "    input logic clk,", "    input logic rst,", "    input logic [63:0] cycle,",
-             "    input logic wakeup", ");"]
+    lines = [f"module {TOP} (", "    input logic clk,", "    input logic rst,",
+             "    input logic [63:0] cycle,", "    input logic wakeup", ");"]
     joined = []
     for name in ("clk", "rst"):
         if name in ports:
@@ -140,7 +140,8 @@ def top_verilog(*, module, streams, others, ports, constants=None):
             lines.append(f"  logic [{width - 1}:0] {wire};" if part == "payload" else f"  logic {wire};")
             joined.append((wire, wire))
         kind = "source" if port.is_source else "sink"
-        lines.append(f"  stream_{kind}_{port.words} #(.ID({number}), .WIDTH({port.width})) {kind}_{port.name} (")
+        lines.append(f"  stream_{kind}_{port.words} #(.ID({number}), .WIDTH({port.width})) "
+                     f"{kind}_{port.name} (")
         lines.append(f"      .clk, .rst, .valid({port.name}__valid), .payload({port.name}__payload), "
                      f".ready({port.name}__ready));")
     for name, width, is_input in others:

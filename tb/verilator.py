@@ -25,7 +25,7 @@ class SetupError(RuntimeError):
 
 
 def environment():
-    """The environment of every Verilator and make process: ``VERILATOR_ROOT``, and ``PATH`` with its binary."""
+    """The environment of Verilator and make: ``VERILATOR_ROOT``, and ``PATH`` with its binary."""
     env = dict(os.environ)
     env["VERILATOR_ROOT"] = str(verilator_package.verilator_root())
     env["PATH"] = os.pathsep.join([str(verilator_package.verilator_bin().parent), env.get("PATH", "")])
