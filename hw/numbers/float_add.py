@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from .formats import CANONICAL_NAN, INFINITY, Binary32
 from .rounding import normalise, round_nearest_even
-from .stages import Stages, check_latency
+from .stages import Stages, check_latency, named
 
 __all__ = ["AddInput", "Float32Adder"]
 
@@ -57,19 +57,19 @@ class Float32Adder(wiring.Component):
         stages = Stages(m, latency=self._latency, cuts=("added", "normalised", "ordered", "output"))
 
         # Order by magnitude: the difference is never negative, and a NaN or infinity is always in front.
-        swap = self.i.a[:31] < self.i.b[:31]
+        swap = named(m, "swap", self.i.a[:31] < self.i.b[:31])
         big = Signal(Binary32)
         small = Signal(Binary32)
         m.d.comb += [
             big.eq(Mux(swap, self.i.b, self.i.a)),
             small.eq(Mux(swap, self.i.a, self.i.b)),
         ]
-        big_normal = big.exponent.any()
-        small_normal = small.exponent.any()
-        special = big.exponent.all()
-        subtract = big.sign ^ small.sign
+        big_normal = named(m, "big_normal", big.exponent.any())
+        small_normal = named(m, "small_normal", small.exponent.any())
+        special = named(m, "special", big.exponent.all())
+        subtract = named(m, "subtract", big.sign ^ small.sign)
         # Exponent field 0 has the weight of 1.
-        big_exponent = Cat(big.exponent[0] | ~big_normal, big.exponent[1:])
+        big_exponent = named(m, "big_exponent", Cat(big.exponent[0] | ~big_normal, big.exponent[1:]))
         small_exponent = Cat(small.exponent[0] | ~small_normal, small.exponent[1:])
         exponent, gap, large, little, subtract, sign, zero_sign, special, nan = stages.cut(
             "ordered",
@@ -86,17 +86,16 @@ class Float32Adder(wiring.Component):
 
         # Below the significand: guard and round bits, then whether anything follows. At a distance of 27 or
         # more the small operand is below a quarter of any last place and cannot move the result: five bits.
-        distance = Signal(5)
-        m.d.comb += distance.eq(Mux(gap[5:].any(), 31, gap[:5]))
-        aligned = Signal(50)
-        m.d.comb += aligned.eq(Cat(C(0, 26), little) >> distance)
-        addend = Signal(27)
-        m.d.comb += addend.eq(Cat(aligned[:24].any(), aligned[24:]))
-        augend = Cat(C(0, 3), large)
+        distance = named(m, "distance", Mux(gap[5:].any(), C(31, 5), gap[:5]))
+        aligned = named(m, "aligned", Cat(C(0, 26), little) >> distance)
+        addend = named(m, "addend", Cat(aligned[:24].any(), aligned[24:]))
+        # One adder for both: the place below the last one carries the 1 of the two's complement in.
+        augend = Cat(C(1, 1), C(0, 3), large)
+        addend = Cat(subtract, Cat(addend, C(0, 1)) ^ subtract.replicate(28))
         exponent, total, sign, zero_sign, special, nan = stages.cut(
             "added",
             exponent=exponent,
-            total=Mux(subtract, augend - addend, augend + addend)[:28],
+            total=(augend + addend)[1:29],
             sign=sign,
             zero_sign=zero_sign,
             special=special,
@@ -105,21 +104,20 @@ class Float32Adder(wiring.Component):
 
         # The top bit of the total has the weight of exponent + 1; the exponent stops at 1.
         word, shift = normalise(m, total, limit=exponent)
-        sticky = word[:3].any()
-        exponent = (exponent + 1 - shift)[:8]
+        exponent = named(m, "result_exponent", (exponent + 1 - shift)[:8])
         kept, guard, sticky, sign, infinite, nan = stages.cut(
             "normalised",
             kept=Cat(word[4:27], Mux(word[27], exponent, 0)),
             guard=word[3],
-            sticky=sticky,
-            # A zero total is the only one with a sign of its own; a subnormal one is exact.
+            sticky=word[:3].any(),
+            # Only an exact zero has a sign of its own.
             sign=Mux(word.any(), sign, zero_sign),
             infinite=special | (word[27] & exponent.all()),
             nan=nan,
         )
 
-        result = Signal(31)
-        m.d.comb += result.eq(Mux(infinite, INFINITY, round_nearest_even(kept, guard, sticky)))
-        (output,) = stages.cut("output", result_or_nan=Mux(nan, CANONICAL_NAN, Cat(result, sign)))
+        rounded = round_nearest_even(kept, guard, sticky)[:31]
+        result = named(m, "result", Mux(infinite, C(INFINITY, 31), rounded))
+        (output,) = stages.cut("output", bits=Mux(nan, C(CANONICAL_NAN, 32), Cat(result, sign)))
         m.d.comb += self.o.eq(output)
         return m

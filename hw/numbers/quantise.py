@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from .formats import BLOCK_SIZE, SCALE_NAN, Binary32, MxFormat
 from .rounding import normalise, round_nearest_even
-from .stages import Stages, check_latency
+from .stages import Stages, check_latency, named
 
 __all__ = ["Quantiser", "QuantiserInput", "QuantiserOutput"]
 
@@ -68,8 +68,8 @@ class Quantiser(wiring.Component):
         # The exponent field orders magnitudes well enough: only floor(log2) of the largest counts.
         inputs = [Binary32(self.i.values[index]) for index in range(BLOCK_SIZE)]
         largest = self._largest(m, [value.exponent for value in inputs])
-        is_mxfp8 = self.i.mx_format == MxFormat.MXFP8
-        max_exponent = self._by_format(is_mxfp8, lambda format: format.max_exponent)
+        is_mxfp8 = named(m, "is_mxfp8", self.i.mx_format == MxFormat.MXFP8)
+        max_exponent = named(m, "max_exponent", self._by_format(is_mxfp8, lambda format: format.max_exponent))
         scale = Mux(largest < max_exponent, 0, largest - max_exponent)[:8]
         scale, bad, is_mxfp8 = stages.cut("scaled", scale=scale, bad=largest.all(), is_mxfp8=is_mxfp8)
         values = stages.cut("scaled", **{f"value_{index}": value for index, value in enumerate(inputs)})
@@ -82,10 +82,10 @@ class Quantiser(wiring.Component):
             for index, value in enumerate(values)
         ]
         scale, bad, is_mxfp8 = stages.cut(
-            "aligned", scale_aligned=Mux(bad, SCALE_NAN, scale), bad_aligned=bad, is_mxfp8_aligned=is_mxfp8
+            "aligned", scale=Mux(bad, SCALE_NAN, scale), bad=bad, is_mxfp8=is_mxfp8
         )
 
-        max_code = self._by_format(is_mxfp8, lambda format: format.max_code)
+        max_code = named(m, "max_code", self._by_format(is_mxfp8, lambda format: format.max_code))
         codes = []
         for index, (sign, kept, guard, sticky) in enumerate(parts):
             sign, kept, guard, sticky = stages.cut(
@@ -101,7 +101,7 @@ class Quantiser(wiring.Component):
             ]
             codes.append(code)
         packed = Mux(is_mxfp8, Cat(codes), Cat(Cat(code[:3], code[7]) for code in codes))
-        codes, scale = stages.cut("output", codes=Mux(bad, 0, packed), scale_output=scale)
+        codes, scale = stages.cut("output", codes=Mux(bad, 0, packed), scale=scale)
         m.d.comb += [self.o.codes.eq(codes), self.o.scale.eq(scale)]
         return m
 
@@ -116,9 +116,7 @@ class Quantiser(wiring.Component):
         while len(exponents) > 1:
             pairs = []
             for index, (a, b) in enumerate(zip(exponents[::2], exponents[1::2], strict=True)):
-                larger = Signal(8, name=f"larger_{level}_{index}")
-                m.d.comb += larger.eq(Mux(a > b, a, b))
-                pairs.append(larger)
+                pairs.append(named(m, f"larger_{level}_{index}", Mux(a > b, a, b)))
             exponents = pairs
             level += 1
         return exponents[0]
@@ -128,22 +126,16 @@ class Quantiser(wiring.Component):
         """Sign, exponent field above fraction, guard and sticky bit of one element."""
         # Of a subnormal value only the 15 leading places matter: with the smallest scale, 2^-127, half of the
         # smallest E4M3 element is 2^-10 x 2^-127, and so all that needs a longer shift rounds to zero.
-        subnormal = ~value.exponent.any()
+        subnormal = named(m, f"subnormal{suffix}", ~value.exponent.any())
+        # The word has the weight of exponent 0 at its top, one place below the hidden bit.
         word, shift = normalise(m, Cat(C(0, 1), value.fraction), max_shift=15, name=f"subnormal{suffix}")
-        significand = Signal(24, name=f"significand{suffix}")
+        significand = Mux(subnormal, word, Cat(value.fraction, Const(1, 1)))
         exponent = Signal(range(-512, 512), name=f"exponent{suffix}")
-        below = Signal(3, name=f"below{suffix}")
-        m.d.comb += [
-            # The word has the weight of exponent 0 at its top, one place below the hidden bit.
-            significand.eq(Mux(subnormal, word, Cat(value.fraction, Const(1, 1)))),
-            exponent.eq(Mux(subnormal, -shift, value.exponent) + offset),
-        ]
-        # A subnormal element has its binary point fixed, as with exponent field 1. From five
-        # places on it is 0.
-        tiny = exponent < 1
-        m.d.comb += below.eq(Mux(tiny, Mux(exponent < -6, 7, (1 - exponent)[:3]), 0))
-        aligned = Signal(31, name=f"aligned{suffix}")
-        m.d.comb += aligned.eq(Cat(C(0, 7), significand) >> below)
+        m.d.comb += exponent.eq(Mux(subnormal, -shift, value.exponent) + offset)
+        # A subnormal element has its binary point fixed, as with field 1. From five places on it is 0.
+        wanted = named(m, f"wanted{suffix}", 1 - exponent)
+        below = Mux(wanted[-1], C(0, 3), Mux(wanted[3:].any(), C(7, 3), wanted[:3]))
+        aligned = named(m, f"aligned{suffix}", Cat(C(0, 7), significand) >> named(m, f"below{suffix}", below))
         field = Mux(aligned[30], exponent[:4], 0)
         return (
             value.sign,

@@ -1,6 +1,8 @@
 """Steps that every conversion to a floating-point format shares."""
 
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import C, Cat, Mux
+
+from .stages import named
 
 __all__ = ["normalise", "round_nearest_even"]
 
@@ -16,7 +18,7 @@ def normalise(m, value, *, limit=None, max_shift=None, name="normalise"):
     value : Value, unsigned
         What to shift. The shift is at most ``max_shift`` (default: its width minus 1), rounded up to 2^n - 1.
     limit : Value, unsigned or None
-        The shift never exceeds this, so that an exponent stops at its minimum.
+        The shift never exceeds this, so that an exponent stops at its minimum; at least as wide as the shift.
 
     Returns
     -------
@@ -25,27 +27,20 @@ def normalise(m, value, *, limit=None, max_shift=None, name="normalise"):
     """
     width = len(value)
     steps = (width - 1 if max_shift is None else max_shift).bit_length()
-    if limit is not None:
-        # Once a step was within the limit and not needed, the rest is smaller than what remains of the limit.
-        free = limit[steps:].any() if len(limit) > steps else None
     shift = []
+    if limit is not None:
+        # Once a step was allowed and not needed, all later ones together stay within what is left of it.
+        free = named(m, f"{name}_free", limit[steps:].any())
     for step in reversed(range(steps)):
         distance = 1 << step
-        take = ~value[max(width - distance, 0):].any()
+        take = ~value[width - distance :].any()
         if limit is not None:
-            within = limit[step] if step < len(limit) else None
-            allowed = free if within is None else within if free is None else within | free
-            still_free = None if allowed is None else allowed & ~take
-            take = 0 if allowed is None else take & allowed
-            if still_free is not None and within is not None:
-                free = still_free if free is None else free | still_free
-        taken = Signal(name=f"{name}_by_{distance}")
-        word = Signal(width, name=f"{name}_{distance}")
-        m.d.comb += [
-            taken.eq(take),
-            word.eq(Mux(taken, value << distance, value)),
-        ]
-        value = word
+            allowed = named(m, f"{name}_allows_{distance}", limit[step] | free)
+        taken = named(m, f"{name}_by_{distance}", take if limit is None else take & allowed)
+        if limit is not None:
+            free = named(m, f"{name}_free_below_{distance}", free | (allowed & ~taken))
+        moved = Cat(C(0, distance), value[: width - distance])
+        value = named(m, f"{name}_{distance}", Mux(taken, moved, value))
         shift.append(taken)
     return value, Cat(*reversed(shift))
 

@@ -1,8 +1,8 @@
-"""Where the register stages of a pipeline go."""
+"""Named intermediate values, and where the register stages of a pipeline go."""
 
 from amaranth.hdl import Signal, Value
 
-__all__ = ["Stages", "check_latency"]
+__all__ = ["Stages", "check_latency", "named"]
 
 
 def check_latency(latency):
@@ -10,6 +10,18 @@ def check_latency(latency):
     if not isinstance(latency, int) or isinstance(latency, bool) or latency < 0:
         raise ValueError(f"latency must be an integer of 0 or more, not {latency!r}")
     return latency
+
+
+def named(m, name, value):
+    """Signal ``name`` that carries ``value``.
+
+    Amaranth writes an expression out again wherever it is used: what is used twice gets a name, which a
+    waveform shows as well.
+    """
+    value = Value.cast(value)
+    signal = Signal.like(value, name=name, init=0)
+    m.d.comb += signal.eq(value)
+    return signal
 
 
 class Stages:
@@ -36,20 +48,20 @@ class Stages:
             self._depth[cuts[min(index, len(cuts) - 1)]] += 1
 
     def cut(self, cut, **values):
-        """Delays each of ``values`` by the stages of ``cut``; returns signals of the same names, in order.
+        """Delays each of ``values`` by the stages of ``cut``; returns signals ``<cut>_<name>``, in order.
 
-        With no stage at this cut the signals are combinational, and serve to name the values in a waveform.
+        With no stage at this cut they are combinational. Registers before the last have ``_before`` in their
+        name, once for each stage that follows.
         """
         delayed = []
         for name, value in values.items():
             value = Value.cast(value)
-            for stage in range(self._depth[cut]):
-                register = Signal.like(value, name=f"{name}_q{stage}", init=0, reset_less=True)
+            for following in reversed(range(self._depth[cut])):
+                suffix = "_before" * following
+                register = Signal.like(value, name=f"{cut}_{name}{suffix}", init=0, reset_less=True)
                 self._m.d.sync += register.eq(value)
                 value = register
             if not self._depth[cut]:
-                wire = Signal.like(value, name=name, init=0)
-                self._m.d.comb += wire.eq(value)
-                value = wire
+                value = named(self._m, f"{cut}_{name}", value)
             delayed.append(value)
         return delayed

@@ -1,12 +1,12 @@
 """Exact block sum to binary32 with one rounding."""
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
+from amaranth.hdl import C, Cat, Module, Mux, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .formats import CANONICAL_NAN, INFINITY
 from .rounding import normalise, round_nearest_even
-from .stages import Stages, check_latency
+from .stages import Stages, check_latency, named
 
 __all__ = ["SumToFloat32"]
 
@@ -70,8 +70,8 @@ class SumToFloat32(wiring.Component):
         negative = self.i.sum[width - 1]
         exponent, magnitude, sign, nan = stages.cut(
             "magnitude",
-            # Biased exponent that the sum would have with its top bit set: at least 12 bits with any width.
-            top_exponent=self.i.exponent + C(BIAS + width - 1),
+            # Biased exponent that the sum would have with its top bit set.
+            exponent=self.i.exponent + C(BIAS + width - 1),
             # The most negative sum is its own magnitude, seen as unsigned.
             magnitude=Mux(negative, -self.i.sum, self.i.sum)[:width],
             sign=negative,
@@ -90,12 +90,10 @@ class SumToFloat32(wiring.Component):
         # A subnormal result has its binary point fixed: shift right until the exponent is 1. From 25 places
         # on only bits below the guard bit are left, and the result is 0 whatever they are; so five bits of
         # distance, and 24 places below the word that remember what left it, are enough.
-        subnormal = exponent < 1
-        wanted = (1 - exponent)[: len(exponent)]
-        distance = Signal(5)
-        m.d.comb += distance.eq(Mux(subnormal, Mux(wanted[5:].any(), 31, wanted[:5]), 0))
-        aligned = Signal(len(significand) + SIGNIFICAND_BITS)
-        m.d.comb += aligned.eq(Cat(C(0, SIGNIFICAND_BITS), significand) >> distance)
+        wanted = named(m, "wanted", 1 - exponent)
+        distance = Mux(wanted[-1], C(0, 5), Mux(wanted[5:].any(), C(31, 5), wanted[:5]))
+        distance = named(m, "distance", distance)
+        aligned = named(m, "aligned", Cat(C(0, SIGNIFICAND_BITS), significand) >> distance)
         low = len(aligned) - SIGNIFICAND_BITS
         kept, guard, sticky, overflow, sign, nan = stages.cut(
             "aligned",
@@ -107,8 +105,8 @@ class SumToFloat32(wiring.Component):
             nan=nan,
         )
 
-        result = Signal(31)
-        m.d.comb += result.eq(Mux(overflow, INFINITY, round_nearest_even(kept, guard, sticky)))
-        (output,) = stages.cut("output", result_or_nan=Mux(nan, CANONICAL_NAN, Cat(result, sign)))
+        rounded = round_nearest_even(kept, guard, sticky)[:31]
+        result = named(m, "result", Mux(overflow, C(INFINITY, 31), rounded))
+        (output,) = stages.cut("output", bits=Mux(nan, C(CANONICAL_NAN, 32), Cat(result, sign)))
         m.d.comb += self.o.eq(output)
         return m

@@ -1,5 +1,6 @@
 """Random vectors through the Verilated pipelines, compared bit for bit with NumPy and golden."""
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,16 +70,20 @@ def compare(*, additions, conversions, quantisations, latency=2, seed=1, stalls=
         One for each operation. Every output of a run is compared; a run that gives fewer or more fails.
     """
     jobs = _jobs(additions, conversions, quantisations, seed)
-    component = NumbersBench(latency=latency)
-    # The run takes seconds and the quantiser is large: -O1 saves more in the build than it costs there.
-    bench = build(component, name=component.module_name, options=Options(optimise="-O1"))
-    with Simulator(bench) as simulator:
+    with Simulator(_bench(latency)) as simulator:
         result = simulator.run(
             {f"{job.operation}_i": job.inputs for job in jobs},
             {f"{job.operation}_o": len(job.inputs) for job in jobs},
             stalls=stalls, seed=seed,
         )
     return [_compared(job, result) for job in jobs]
+
+
+@functools.cache
+def _bench(latency):
+    component = NumbersBench(latency=latency)
+    # The run takes seconds and the quantiser is large: -O1 saves more in the build than it costs there.
+    return build(component, name=component.module_name, options=Options(optimise="-O1"))
 
 
 def _compared(job, result):
