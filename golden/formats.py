@@ -126,8 +126,8 @@ def encode_elements(values, format):
     magnitude = np.minimum(np.abs(values), values.dtype.type(format.table[format.max_code]))
     if any_nan:
         magnitude = np.where(isnan, values.dtype.type(0), magnitude)
-    # frexp gives zero the exponent 0, which is not below emin + 1 in E4M3.
-    exponent = np.where(magnitude == 0, format.emin, np.maximum(np.frexp(magnitude)[1] - 1, format.emin))
+    # Zero and subnormal elements share the exponent emin (and frexp would call the exponent of zero 0).
+    exponent = np.frexp(np.maximum(magnitude, values.dtype.type(2.0**format.emin)))[1] - 1
     # Units of the last place of the element; rint rounds half to even, and even here is even in the code.
     units = np.rint(np.ldexp(magnitude, format.mantissa_bits - exponent)).astype(np.int32)
     codes = ((exponent - format.emin) << format.mantissa_bits) + units

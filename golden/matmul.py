@@ -122,7 +122,7 @@ def _accumulate(result, has_c, x_values, x_scales, w, exact, rows, columns):
         for block in range(len(w.values)):
             sums = np.matmul(x_values[block, rows], w.values[block, :, columns].astype(exact, copy=False))
             scaled = sums.astype(np.float64, copy=False)
-            # An exact zero is +0, whatever signs its terms had.
+            # An exact zero is +0, whatever signs its terms had; BLAS libraries do not promise it.
             scaled += 0.0
             # Powers of two within 2^-272..2^277: exact in float64. The cast is the one rounding.
             scaled *= x_scales[rows, block, None]

@@ -217,7 +217,8 @@ def test_negative_underflow_keeps_its_sign(c, expected):
 
 @pytest.mark.parametrize(("c", "expected"), [(None, 0), (0x80000000, 0), (0, 0)])
 def test_exact_zero_block_is_positive(c, expected):
-    for x_values, w_values in (([-0.0], [1]), ([-0.0, -0.0], [2, 2]), ([1, 1], [1, -1]), ([0], [-1])):
+    full = ([-0.0] * 32, [1] * 32)
+    for x_values, w_values in (full, ([-0.0], [1]), ([-0.0, -0.0], [2, 2]), ([1, 1], [1, -1]), ([0], [-1])):
         assert one_column(x_values, [127], w_values, [127], c=c) == expected
 
 
