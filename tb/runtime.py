@@ -1,8 +1,7 @@
 """Objects that do not depend on the design, compiled once and linked into every bench.
 
 They are Verilator's run-time library and the bench's own streams; compiling them takes longer than a small
-design does. Verilator's own
-makefile compiles them, so the flags are those of every other object.
+design does. Verilator's own makefile compiles them, so the flags are those of every other object.
 """
 
 import hashlib

@@ -43,7 +43,8 @@ class Stalls:
         if self.long_cycles < 1:
             raise ValueError(f"long_cycles is {self.long_cycles}; it must be 1 or more")
         if self.hold_cycles < 0 or (self.hold_beat is not None and self.hold_beat < 0):
-            raise ValueError(f"hold_beat {self.hold_beat} and hold_cycles {self.hold_cycles} must be at least 0")
+            raise ValueError(f"hold_beat {self.hold_beat} and hold_cycles {self.hold_cycles} must be 0 or "
+                             "more")
 
     @property
     def longest(self):
