@@ -32,5 +32,5 @@ figures: setup  ## measure every figure, write figures.json and the table in REA
 lint: setup  ## style check
 	@.venv/bin/ruff check --quiet --output-format concise .
 
-clean:  ## remove builds and reports, keep .venv
-	@rm -rf .build .pytest_cache .ruff_cache
+clean:  ## remove builds, runs and reports, keep .venv
+	@rm -rf .build runs .pytest_cache .ruff_cache
