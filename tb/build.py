@@ -20,6 +20,7 @@ import filelock
 
 from hw import emit
 from tb import runtime, top
+from tb.runs import waves_wanted
 from tb.verilator import DPI, Runner, environment, tool_versions
 
 __all__ = ["Bench", "BuildError", "Options", "build", "build_root", "config_hash"]
@@ -142,6 +143,7 @@ def build(component, *, name, options=None, config=None, constants=None, log=Non
     name : str
         Verilog module name of the component, and first part of the build's name.
     options : Options, optional
+        ``JALAPENO_WAVES=1`` in the environment adds waves.
     config : dataclass, optional
         The configuration that ``component`` was made from; its hash is kept with the build.
     constants : dict[str, int], optional
@@ -153,6 +155,8 @@ def build(component, *, name, options=None, config=None, constants=None, log=Non
     Bench
     """
     options = options or Options()
+    if waves_wanted():
+        options = dataclasses.replace(options, waves=True)
     streams, others = top.streams_of(component)
     files = dict(emit.verilog(component, name=name))
     ports = top.module_ports(files, name)

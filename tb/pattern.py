@@ -1,4 +1,4 @@
-"""Where the differing elements of a tensor lie, in words: one row, one column, one block of 32, every fourth."""
+"""Where the differing elements of a tensor lie, in words: one row, one column, one block, every fourth."""
 
 import numpy as np
 

@@ -58,7 +58,8 @@ HEADER = [("seed", "<u8"), ("max_cycles", "<i8"), ("watchdog", "<i8"), ("wall_se
           ("segments", "<i4"), ("reserved", "<i4")]
 PLAN = [("seed", "<u8"), ("stall_threshold", "<u8"), ("long_threshold", "<u8"), ("long_cycles", "<i8"),
         ("hold_beat", "<i8"), ("hold_cycles", "<i8"), ("expected", "<i8"), ("offset", "<i8"),
-        ("buffer", "<i4"), ("required", "<i4"), ("idle_payload", "<i4"), ("surplus_fails", "<i4")]
+        ("stamps", "<i8"), ("buffer", "<i4"), ("required", "<i4"),
+        ("idle_payload", "<i4"), ("surplus_fails", "<i4")]
 SEGMENT = [("stream", "<i4"), ("buffer", "<i4"), ("offset", "<i8"), ("beats", "<i8"), ("stride", "<i8"),
            ("repeat", "<i8")]
 STATUS = [("outcome", "<i4"), ("stream", "<i4"), ("violation", "<i4"), ("events", "<i4"), ("start", "<i8"),

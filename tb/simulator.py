@@ -21,6 +21,7 @@ from tb import protocol
 from tb.buffers import SharedBuffer
 from tb.build import build_root
 from tb.protocol import Kind, Outcome, Violation
+from tb.runs import waves_wanted
 from tb.stalls import FREE, Stalls, stream_seed
 from tb.verilator import Runner
 
@@ -93,6 +94,8 @@ class Result:
     ----------
     outputs : dict[str, numpy.ndarray]
         Beats received, uint8 [beats, beat bytes].
+    output_cycles : dict[str, numpy.ndarray]
+        Cycle of each of them, int64 [beats], counted from the start of the run.
     cycles : int
         From the start of the run to its last required transfer, both included.
     start : int
@@ -106,6 +109,7 @@ class Result:
 
     outcome: Outcome
     outputs: dict
+    output_cycles: dict
     cycles: int
     simulated_cycles: int
     start: int
@@ -152,6 +156,7 @@ class Simulator:
         self._next_buffer = 2
         self._must_reset = True
         self._pending = None
+        self._session_wave = None
 
     # -- process ----------------------------------------------------------------------------------------
 
@@ -193,6 +198,10 @@ class Simulator:
         ours.settimeout(60)
         self._expect(Kind.HELLO)
         self._must_reset = True
+        self._session_wave = None
+        if waves_wanted() and self.bench.options.waves:
+            self._session_wave = directory / "wave.fst"
+            self.open_wave(self._session_wave)
 
     def close(self):
         """End the process; open waves are completed."""
@@ -211,6 +220,11 @@ class Simulator:
             buffer.close()
         self._buffers.clear()
         self._directory.cleanup()
+
+    @property
+    def process_id(self):
+        """Of the simulation process, or None while there is none."""
+        return None if self._process is None else self._process.pid
 
     def _expect(self, kind):
         try:
@@ -429,10 +443,11 @@ class Simulator:
                     beats = part.beats
                     if beats is None:
                         beats = (part.buffer.size - part.offset) // port.beat_bytes
-                    last = part.offset + max(beats - 1, 0) * stride + port.beat_bytes
-                    if part.offset < 0 or last > part.buffer.size:
-                        raise ValueError(f"{name}: a segment of {beats} beats from byte {part.offset} ends "
-                                         f"at byte {last} of a buffer of {part.buffer.size}")
+                    far = part.offset + max(beats - 1, 0) * stride
+                    last = max(part.offset, far) + port.beat_bytes
+                    if min(part.offset, far) < 0 or last > part.buffer.size:
+                        raise ValueError(f"{name}: a segment of {beats} beats from byte {part.offset} "
+                                         f"with stride {stride} leaves its buffer of {part.buffer.size}")
                     rows.append((number, part.buffer.number, part.offset, beats, stride, part.repeat))
                 continue
             beats = _beats(data, port)
@@ -455,12 +470,14 @@ class Simulator:
                                  f"{', '.join(p.name for p in self.bench.streams if not p.is_source)}")
             if beats < 0:
                 raise ValueError(f"{name}: {beats} beats are expected; it must be 0 or more")
-            places[name] = (size, beats, port.beat_bytes)
+            data_bytes = -(-beats * port.beat_bytes // 64) * 64
+            places[name] = (size, size + data_bytes, port.beat_bytes, beats)
             plans[number]["expected"] = beats
             plans[number]["required"] = 1
             plans[number]["buffer"] = OUTPUTS
             plans[number]["offset"] = size
-            size += -(-beats * port.beat_bytes // 64) * 64
+            plans[number]["stamps"] = size + data_bytes
+            size += data_bytes + -(-beats * 8 // 64) * 64
         if size:
             self._arena(OUTPUTS, size)
         return places
@@ -479,15 +496,15 @@ class Simulator:
             events = [(int(e["cycle"]) - start, names[e["stream"]], int(e["beat"]), int(e["word"]))
                       for e in table]
         results = {name: _stream_result(row, start) for name, row in zip(names, streams, strict=True)}
-        outputs = {}
-        for name, (place, beats, beat_bytes) in places.items():
+        outputs, cycles = {}, {}
+        for name, (place, stamps, beat_bytes, beats) in places.items():
             got = min(beats, results[name].beats)
-            outputs[name] = np.zeros((got, beat_bytes), dtype=np.uint8)
-            if got:
-                outputs[name].reshape(-1)[:] = self._buffers[OUTPUTS].array[place:place + got * beat_bytes]
+            arena = self._buffers[OUTPUTS].array if got else np.zeros(0, dtype=np.uint8)
+            outputs[name] = arena[place:place + got * beat_bytes].reshape(got, beat_bytes).copy()
+            cycles[name] = arena[stamps:stamps + got * 8].view(np.int64) - start
         fault = int(status["fault"])
         return Result(
-            outcome=outcome, outputs=outputs, cycles=int(status["end"]) - start,
+            outcome=outcome, outputs=outputs, output_cycles=cycles, cycles=int(status["end"]) - start,
             simulated_cycles=int(status["now"]) - start, start=start, streams=results,
             seconds=float(status["seconds"]), seed=seed, violation=Violation(int(status["violation"])),
             fault_stream=names[status["stream"]] if status["stream"] >= 0 else None,
@@ -510,6 +527,15 @@ class Simulator:
         """Complete the wave file; True when it had been cut at its size limit."""
         protocol.send(self._channel, Kind.WAVE, json.dumps({"path": None}).encode())
         return json.loads(self._expect(Kind.OK))["truncated"]
+
+    def finish_wave(self):
+        """Complete the wave that ``JALAPENO_WAVES=1`` asked for; its path, or None where there is none."""
+        path, self._session_wave = self._session_wave, None
+        if path is None:
+            return None
+        if self._process is not None:
+            self.close_wave()
+        return path if path.is_file() else None
 
     def read_probes(self, names):
         """Values of signals below the top as strings of bits."""

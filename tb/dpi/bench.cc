@@ -70,9 +70,10 @@ bool Bench::begin(const void* request, int64_t size) {
         if (!stream.is_source) {
             stream.status.planned = std::max<int64_t>(plan.expected, 0);
             if (plan.buffer >= 0 && plan.expected > 0) {
-                const int64_t end = plan.offset + plan.expected * stream.beat_bytes();
-                if (plan.buffer >= int64_t(buffers.size()) || plan.offset < 0 ||
-                    end > buffers[plan.buffer].size) {
+                const int64_t end = std::max(plan.offset + plan.expected * stream.beat_bytes(),
+                                             plan.stamps + plan.expected * int64_t(sizeof(int64_t)));
+                if (plan.buffer >= int64_t(buffers.size()) || plan.offset < 0 || plan.stamps < 0 ||
+                    plan.stamps % 8 != 0 || end > buffers[plan.buffer].size) {
                     error = "sink " + std::to_string(i) + " would write outside its buffer";
                     return false;
                 }

@@ -42,6 +42,7 @@ struct Plan {
     int64_t hold_cycles;
     int64_t expected;           // sinks: beats; -1: unlimited and unrecorded
     int64_t offset;             // sinks: where in `buffer` the first beat goes
+    int64_t stamps;             // sinks: where in `buffer` the cycle number (int64) of each beat goes
     int32_t buffer;             // sinks: -1: count only
     int32_t required;           // sinks: whether `done` waits for `expected`
     int32_t idle_payload;       // sources

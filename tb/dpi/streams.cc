@@ -49,7 +49,9 @@ void sink_payload(int id, const svBitVecVal* payload) {
     if (plan.expected >= 0 && beat >= plan.expected) {
         if (plan.surplus_fails) the_bench.fault(stream, SURPLUS, NONE);
     } else if (plan.buffer >= 0) {
-        std::memcpy(the_bench.buffers[plan.buffer].data + plan.offset + beat * bytes, payload, bytes);
+        uint8_t* data = the_bench.buffers[plan.buffer].data;
+        std::memcpy(data + plan.offset + beat * bytes, payload, bytes);
+        reinterpret_cast<int64_t*>(data + plan.stamps)[beat] = int64_t(the_bench.cycle);
     }
     the_bench.moved(stream, payload);
 }
