@@ -33,12 +33,14 @@ def test_random(latency):
         (0x80000000, 0x80000000, 0x80000000),
         (0xBF800000, 0x3F800000, 0x00000000),  # x + -x = +0
         (0x7F800000, 0xFF800000, 0x7FC00000),  # infinity - infinity
+        (0x7F800000, 0x7F800000, 0x7F800000),
         (0xFF800000, 0x7F7FFFFF, 0xFF800000),
         (0xFFA00001, 0x3F800000, 0x7FC00000),  # a signalling NaN becomes the canonical one
         (0x7F7FFFFF, 0x73000000, 0x7F800000),  # the largest number + half its last place: to infinity
         (0x7F7FFFFF, 0x72FFFFFF, 0x7F7FFFFF),
         (0x3F800000, 0x33800000, 0x3F800000),  # 1 + 2^-24: a tie, to even
         (0x3F800001, 0x33800000, 0x3F800002),
+        (0x4B7FFFFF, 0x40080000, 0x4B800001),  # a carry, then one half and an eighth of the old last place
         (0x007FFFFF, 0x00000001, 0x00800000),  # the subnormals join the normals without a gap
         (0x00800000, 0x80000001, 0x007FFFFF),
     ],

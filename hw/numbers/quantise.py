@@ -124,11 +124,11 @@ class Quantiser(wiring.Component):
     @staticmethod
     def _align(m, value, offset, is_mxfp8, suffix):
         """Sign, exponent field above fraction, guard and sticky bit of one element."""
-        # Of a subnormal value only the 15 leading places matter: with the smallest scale, 2^-127, half of the
-        # smallest E4M3 element is 2^-10 x 2^-127, and so all that needs a longer shift rounds to zero.
         subnormal = named(m, f"subnormal{suffix}", ~value.exponent.any())
-        # The word has the weight of exponent 0 at its top, one place below the hidden bit.
-        word, shift = normalise(m, Cat(C(0, 1), value.fraction), max_shift=15, name=f"subnormal{suffix}")
+        # The word has the weight of exponent 0 at its top, one place below the hidden bit. Six places are
+        # enough: the offset is at most 7, so what needs more is a subnormal element, and those have no
+        # leading 1 to find.
+        word, shift = normalise(m, Cat(C(0, 1), value.fraction), max_shift=6, name=f"subnormal{suffix}")
         significand = Mux(subnormal, word, Cat(value.fraction, Const(1, 1)))
         exponent = Signal(range(-512, 512), name=f"exponent{suffix}")
         m.d.comb += exponent.eq(Mux(subnormal, -shift, value.exponent) + offset)

@@ -73,6 +73,14 @@ def _pairs(rng, count, fields):
     return _encode(_signs(rng, (count, 2)), fields, _fractions(rng, (count, 2)))
 
 
+def _beside_tie(rng, place):
+    """The ``place`` bits below a last place: one half, one unit off it, or with one more bit set below it."""
+    half = np.int64(1) << np.maximum(place - 1, 0)
+    one_bit = np.int64(1) << (rng.integers(0, 1 << 16, place.shape) % np.maximum(place - 1, 1))
+    off = rng.choice(np.array([-1, 0, 1, 2]), place.shape)
+    return np.where(place > 0, half + np.where(off == 2, np.where(place > 1, one_bit, 0), off), 0)
+
+
 # Additions ------------------------------------------------------------------------------------------------
 
 def _any_bits(rng, count):
@@ -84,14 +92,15 @@ def _subnormal(rng, count):
 
 
 def _near_tie(rng, count):
-    """The bits of the smaller operand below the last place of the larger are one half, or next to it."""
+    """The bits of the smaller operand below the last place of the result are one half, or next to it.
+
+    That place is the larger operand's, or one higher as after a carry.
+    """
     gap = rng.integers(1, 25, count)
     field = rng.integers(26, 254, count)
-    low = (np.int64(1) << (gap - 1)) + rng.integers(-1, 2, count)
+    place = gap + rng.integers(0, 2, count)
     significand = (1 << 23) | _fractions(rng, count)
-    significand = (significand >> gap << gap) + low
-    # Without the hidden bit the operand would not be `gap` places lower: keep it.
-    small = np.where(gap < 24, significand & 0x7FFFFF, low & 0x7FFFFF)
+    small = ((significand >> place << place) + _beside_tie(rng, place)) & 0x7FFFFF
     large = _fractions(rng, count)
     pair = np.stack([_encode(_signs(rng, count), field, large),
                      _encode(_signs(rng, count), field - gap, small)], 1)
@@ -187,8 +196,7 @@ def _normal_tie(rng, count, width):
     lost = max(width - 1 - 24, 0)
     drop = rng.integers(1, lost + 1, count) if lost else np.zeros(count, int)
     magnitudes = (rng.integers(0, 1 << 23, count) | (1 << 23)) << drop
-    half = np.int64(1) << np.maximum(drop - 1, 0)
-    magnitudes = magnitudes + np.where(drop > 0, half + rng.integers(-1, 2, count), 0)
+    magnitudes = magnitudes + _beside_tie(rng, drop)
     exponents = rng.integers(-140, 60, count)
     return _signed_magnitudes(rng, magnitudes, width), exponents, _no_nan(count)
 
@@ -196,8 +204,7 @@ def _normal_tie(rng, count, width):
 def _subnormal_tie(rng, count, width):
     """Bits below 2^-149 are one half, or next to it."""
     drop = rng.integers(1, min(width, 26), count)
-    magnitudes = (_magnitudes(rng, count, width) >> drop << drop) + (np.int64(1) << (drop - 1))
-    magnitudes = np.maximum(magnitudes + rng.integers(-1, 2, count), 0)
+    magnitudes = (_magnitudes(rng, count, width) >> drop << drop) + _beside_tie(rng, drop)
     return _signed_magnitudes(rng, magnitudes, width), -149 - drop, _no_nan(count)
 
 
@@ -254,9 +261,7 @@ def _tie_block(rng, count):
     """Every element half way between two codes of either format, normal or subnormal, or next to it."""
     fields = _fields_below(rng, count, rng.integers(1, 255, count), rng.choice([2, 4, 17], count))
     place = rng.integers(18, 24, (count, 32))
-    half = np.int64(1) << (place - 1)
-    fractions = (rng.integers(0, 1 << 23, (count, 32)) >> place << place) + half
-    fractions += rng.integers(-1, 2, (count, 32))
+    fractions = (rng.integers(0, 1 << 23, (count, 32)) >> place << place) + _beside_tie(rng, place)
     return _block(rng, fields, fractions & 0x7FFFFF)
 
 
