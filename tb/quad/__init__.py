@@ -1,0 +1,1 @@
+"""The quad under streams: every pair of element codes, and partial sums at the bounds of their segments."""
