@@ -21,7 +21,7 @@ import filelock
 from hw import emit
 from tb import runtime, top
 from tb.runs import waves_wanted
-from tb.verilator import DPI, Runner, environment, tool_versions
+from tb.verilator import Runner, environment, support_sources, tool_versions
 
 __all__ = ["Bench", "BuildError", "Options", "build", "build_root", "config_hash"]
 
@@ -89,8 +89,10 @@ class Bench:
     name : str
     hash : str
         Of everything that went into the build.
+    config : dict or None
+        The configuration the design was made from, as a tree.
     config_hash : str
-        Of the configuration the design was made from; empty where none was given.
+        Its hash; empty where none was given. Two configurations that give one design share its build.
     streams : list[tb.top.StreamPort]
     options : Options
     seconds : float
@@ -100,6 +102,7 @@ class Bench:
     directory: Path
     name: str
     hash: str
+    config: dict | None
     config_hash: str
     streams: list
     options: Options
@@ -127,10 +130,11 @@ def build_root():
 
 def config_hash(config):
     """Hash of a configuration (a dataclass tree, or None) that is equal for equal configurations."""
-    if config is None:
-        return ""
-    tree = dataclasses.asdict(config)
-    return hashlib.sha256(json.dumps(tree, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return "" if config is None else _hash(_tree(config))
+
+
+def _tree(config):
+    return None if config is None else dataclasses.asdict(config)
 
 
 def build(component, *, name, options=None, config=None, constants=None, log=None):
@@ -145,7 +149,7 @@ def build(component, *, name, options=None, config=None, constants=None, log=Non
     options : Options, optional
         ``JALAPENO_WAVES=1`` in the environment adds waves.
     config : dataclass, optional
-        The configuration that ``component`` was made from; its hash is kept with the build.
+        The configuration that ``component`` was made from, for manifests and comparisons.
     constants : dict[str, int], optional
     log : callable, optional
         Called with a sentence before something slow begins.
@@ -164,7 +168,7 @@ def build(component, *, name, options=None, config=None, constants=None, log=Non
                                         constants=constants)
     files.update(top.end_modules(streams))
     files["public.vlt"] = top.public_file(options.probes)
-    support = {path.name: path.read_text() for path in sorted(DPI.iterdir()) if path.suffix in (".cc", ".h")}
+    support = support_sources()
     versions = tool_versions()
     key = _hash({"files": files, "support": support, "versions": versions,
                  "options": dataclasses.asdict(options)})
@@ -178,14 +182,12 @@ def build(component, *, name, options=None, config=None, constants=None, log=Non
                 if log:
                     log(f"building {name}{' with waves' if options.waves else ''}")
                 begun = time.monotonic()
-                manifest = {"name": name, "hash": key, "config_hash": config_hash(config),
-                            "config": dataclasses.asdict(config) if config is not None else None,
-                            "versions": versions, "options": dataclasses.asdict(options),
+                manifest = {"name": name, "hash": key, "versions": versions, "options": dataclasses.asdict(options),
                             "streams": [dataclasses.asdict(port) for port in streams]}
                 _make(directory, files, support, options, manifest, begun)
                 seconds = time.monotonic() - begun
-    return Bench(directory=directory, name=name, hash=key, config_hash=config_hash(config), streams=streams,
-                 options=options, seconds=seconds)
+    return Bench(directory=directory, name=name, hash=key, config=_tree(config),
+                 config_hash=config_hash(config), streams=streams, options=options, seconds=seconds)
 
 
 def _hash(tree):

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tb import pattern, runs
+from tb.build import config_hash
 from tb.simulator import Result, SimulationError, Simulator
 from tb.views import write_views
 
@@ -37,6 +38,8 @@ class Context:
     simulator : Simulator, optional
     result : Result, optional
         Of the run whose results are compared.
+    config : dataclass, optional
+        Configuration of the model; comparing with a design that was made from another one is refused.
     """
 
     test: str
@@ -44,6 +47,7 @@ class Context:
     command: str | None = None
     simulator: Simulator | None = None
     result: Result | None = None
+    config: object = None
 
 
 @dataclass(kw_only=True)
@@ -133,6 +137,8 @@ def compare_float32(expected, got, *, tensor, checker, context=None, cycles=None
     ------
     CheckFailure
         Something differs, or nothing was compared.
+    ValueError
+        Types are wrong, or model and design were made from different configurations.
     """
     expected, got = np.asarray(expected), np.asarray(got)
     for name, array in (("expected", expected), ("got", got)):
@@ -174,6 +180,11 @@ def compare_bytes(expected, got, *, tensor, checker, context=None, cycles=None, 
 
 
 def _compare(expected, got, unsigned, value, tensor, checker, context, cycles, block, float_ulp=False):
+    if context is not None and context.config is not None and context.simulator is not None:
+        ours, theirs = config_hash(context.config), context.simulator.bench.config_hash
+        if ours != theirs:
+            raise ValueError(f"{tensor}: the model's configuration {ours} is not the design's "
+                             f"{theirs or '(none given)'}; nothing was compared")
     report = Report(checker=checker, test=context.test if context else tensor, problem="", tensor=tensor)
     if expected.shape != got.shape:
         report.problem = f"{tensor} has shape {list(got.shape)}, expected {list(expected.shape)}."
@@ -235,7 +246,9 @@ def simulation_failure(error, context):
     report = Report(checker="bench", test=context.test, problem=str(error))
     if result is not None:
         report.stream = result.fault_stream
-        report.cycle = result.fault_cycle if result.fault_cycle is not None else result.simulated_cycles
+        # Of a run that hangs, the place to look at is where it stopped, not where the watchdog noticed.
+        known = [cycle for cycle in (result.fault_cycle, result.last_move) if cycle is not None]
+        report.cycle = known[0] if known else 0
         context = dataclasses.replace(context, result=result)
     return _failure(report, context)
 
@@ -252,7 +265,7 @@ def _failure(report, context):
         if report.cycle is not None:
             report.wave_cycle = result.start + report.cycle
         report.events = [dict(zip(("cycle", "stream", "beat", "word"), event, strict=True))
-                         for event in result.events]
+                         for event in result.events if report.cycle is None or event[0] <= report.cycle]
         wave = result.wave
     if simulator is not None:
         report.simulator_seed = simulator.verilator_seed
@@ -262,7 +275,8 @@ def _failure(report, context):
         wave = wave or simulator.finish_wave()
     directory = runs.new_run(report.test, {
         "test": report.test, "command": report.command, "seed": report.seed,
-        "simulator_seed": report.simulator_seed, "bench": report.bench})
+        "simulator_seed": report.simulator_seed, "bench": report.bench,
+        "config": simulator.bench.config if simulator is not None else None})
     report.directory = str(directory)
     if wave is not None and Path(wave).is_file():
         _keep_wave(report, directory, Path(wave), simulator)

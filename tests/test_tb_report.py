@@ -1,12 +1,15 @@
 """Reports of failures: what they say, what they leave behind, and that nothing compared is a failure."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tb import runs
+from tb.build import config_hash
 from tb.report import (
     CheckFailure,
     Context,
@@ -17,6 +20,7 @@ from tb.report import (
 )
 from tb.simulator import SimulationError, Simulator
 from tb.stalls import Stalls
+from tb.wave import Wave
 from tests.stream_relay import Fault, beats, fault_beat, relay_bench, sums
 
 
@@ -106,6 +110,21 @@ def test_command_defaults_to_this_test():
     assert "tests/test_tb_report.py::test_command_defaults_to_this_test" in caught.value.report.command
 
 
+def test_another_configuration_is_refused():
+    @dataclass(frozen=True)
+    class Config:
+        rows: int
+
+    bench = SimpleNamespace(config_hash=config_hash(Config(4)))
+    for rows, refused in [(4, False), (5, True)]:
+        context = Context(test="x", simulator=SimpleNamespace(bench=bench), config=Config(rows))
+        if refused:
+            with pytest.raises(ValueError, match="nothing was compared"):
+                compare_bytes(b"a", b"a", tensor="Y", checker="golden", context=context)
+        else:
+            assert compare_bytes(b"a", b"a", tensor="Y", checker="golden", context=context) == 1
+
+
 def relay_failure(simulator, fault, seed, **options):
     words, expected = beats(40, seed)
     context = Context(test=f"relay {fault.name}", seed=seed, simulator=simulator)
@@ -130,7 +149,6 @@ def test_failures_of_a_simulation_have_wave_and_marker(monkeypatch):
     assert report.cycle == 10  # beat 0 comes out in cycle 3
     for name in ("failure.json", "failure.txt", "manifest.json", "wave.fst", "view.gtkw", "view.sucl"):
         assert (Path(report.directory) / name).stat().st_size > 0
-    from tb.wave import Wave
     wave = Wave(report.wave)
     # At the marker the wrong word is on the stream.
     assert wave.value("bench.o__valid", report.wave_cycle) == 1

