@@ -15,8 +15,10 @@ import gc
 import re
 from contextvars import ContextVar
 
+from amaranth.back import rtlil
 from amaranth.back import verilog as amaranth_verilog
 from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
+from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
 __all__ = ["place", "verilog"]
@@ -34,7 +36,7 @@ def place(m, name, component):
     return component
 
 
-def verilog(component, *, name):
+def verilog(component, *, name, view="rtl"):
     """Convert ``component`` into Verilog.
 
     Parameters
@@ -42,14 +44,19 @@ def verilog(component, *, name):
     component : wiring.Component
     name : str
         Module name of the top.
+    view : "rtl" or "fast"
+        "fast" takes, for each placed component that has a method ``fast_view()``, the text that it returns
+        (a simulation-only description of the same module) in place of the RTL below it.
 
     Returns
     -------
     dict[str, str]
-        File name to text, one file a module, in order of dependence (the top last). The same component
-        gives the same bytes, whatever ``PYTHONHASHSEED`` is.
+        File name to text, one file a placed module, in order of dependence (the top last). The same
+        component gives the same bytes, whatever ``PYTHONHASHSEED`` is.
     """
-    emitter = _Emitter()
+    if view not in ("rtl", "fast"):
+        raise ValueError(f"view is {view!r}; allowed are 'rtl' and 'fast'")
+    emitter = _Emitter(view)
     token = _emitter.set(emitter)
     collecting = gc.isenabled()
     gc.disable()  # conversion allocates millions of small objects and frees none: 1.6 times faster
@@ -59,40 +66,64 @@ def verilog(component, *, name):
         _emitter.reset(token)
         if collecting:
             gc.enable()
-    return {f"{module}.v": text for module, text in emitter.texts.items()}
+    return emitter.files()
 
 
 class _Emitter:
-    def __init__(self):
+    """Collects RTLIL, one text a placed component, and has Yosys write them all at once (it starts slowly)."""
+
+    def __init__(self, view):
+        self.view = view
         self.texts = {}
+        self.fast = {}
         self.origin = {}
 
     def convert(self, component, name):
-        text = amaranth_verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
-        self.texts[name] = text
+        ports = {}
+        for path, member, value in component.signature.flatten(component):
+            direction = PortDirection.Input if member.flow is wiring.In else PortDirection.Output
+            ports["__".join(map(str, path))] = (Value.cast(value), direction)
+        self.texts[name] = rtlil.convert(component, name=name, ports=ports, emit_src=False)
 
     def instance(self, component):
         name = component.module_name
         description = (type(component), component.signature)
         if name not in self.origin:
             self.origin[name] = description
-            self.convert(component, name)
+            if self.view == "fast" and hasattr(component, "fast_view"):
+                self.fast[name] = component.fast_view()
+            else:
+                self.convert(component, name)
         elif self.origin[name] != description:
             raise ValueError(f"module name {name!r} stands for two different components: "
                              f"{self.origin[name]!r} and {description!r}")
-        return Instance(name, **_ports(component, self.texts[name]))
+        # An instance elsewhere is no use of the Python object: say that it was not forgotten.
+        component._MustUse__silence = True
+        return Instance(name, **self._connections(component, name))
 
+    def _connections(self, component, name):
+        """Every member of the signature, and the clock and reset the module asks for."""
+        connections = {}
+        for path, member, value in component.signature.flatten(component):
+            direction = "o" if member.flow is wiring.Out else "i"
+            connections[f"{direction}_{'__'.join(map(str, path))}"] = Value.cast(value)
+        if name in self.fast:
+            asks = set(re.findall(r"\b(clk|rst)\b", self.fast[name]))
+        else:
+            top = self.texts[name].split(f"module \\{name}\n", 1)[1]
+            asks = set(re.findall(r"^\s*wire width 1 input \d+ \\(clk|rst)$", top.split("\nend\n")[0], re.M))
+        if "clk" in asks:
+            connections["i_clk"] = ClockSignal()
+        if "rst" in asks:
+            connections["i_rst"] = ResetSignal()
+        return connections
 
-def _ports(component, text):
-    """Connections of an instance: every member of the signature, and the clock and reset it asks for."""
-    ports = {}
-    for path, member, value in component.signature.flatten(component):
-        direction = "o" if member.flow is wiring.Out else "i"
-        ports[f"{direction}_{'__'.join(str(part) for part in path)}"] = Value.cast(value)
-    header = re.search(r"^module .*?\);", text, re.M | re.S).group(0)
-    names = set(re.findall(r"\w+", header))
-    if "clk" in names:
-        ports["i_clk"] = ClockSignal()
-    if "rst" in names:
-        ports["i_rst"] = ResetSignal()
-    return ports
+    def files(self):
+        text = amaranth_verilog._convert_rtlil_text("\n".join(self.texts.values()), strip_internal_attrs=True)
+        modules = {name: [] for name in self.texts}
+        for module in re.findall(r"^(?:\(\*.*\*\)\n)*module .*?^endmodule\n", text, re.M | re.S):
+            header = re.search(r"^module \\?([^\s(]+)", module, re.M).group(1)
+            # Plain submodules are named after the placed module that they are in: "unit.sequencer".
+            modules[header.split(".", 1)[0]].append(module)
+        files = {f"{name}.sv": fast for name, fast in self.fast.items()}
+        return files | {f"{name}.v": "\n".join(parts) for name, parts in modules.items()}

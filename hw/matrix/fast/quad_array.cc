@@ -1,0 +1,398 @@
+// Simulation-only description of QuadArray (hw/matrix/array.py): the same bits at the same clock edges.
+//
+// Everything of row r moves east together, a column a cycle: an activation, the swap and the weight beat that
+// enter row r at edge t meet column q at edge t + 1 + q. Seen from the west edge, what a row does is
+// therefore the same for all its columns, and this description does all columns of a row at once, at edge t,
+// with column q that much ahead of the RTL:
+//
+// * a partial sum is a word of an accumulator row, which stays in its place; "moving down" is that row r of
+//   edge t adds into the accumulator row ("wave") of edge t - r;
+// * a row whose activation is zero has nothing to do;
+// * the words at the foot are read from the waves on a diagonal, 33 + product_latency + q edges later.
+//
+// What enters unskewed are the mode and the reset. Until they change, the columns ahead have assumed right.
+// At the edge of a change, the steps that looked beyond it are taken again from a copy of the state, now with
+// the mode of each column at its time. So there is no input for which this description is not exact.
+//
+// Words are those of hw/matrix/quad.py: 60 bits, four segments of 14 bits, a guard bit below each.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "svdpi.h"
+
+#if defined(__x86_64__) && defined(__gnu_linux__)
+#define VECTORISED __attribute__((target_clones("avx2", "default")))
+#else
+#define VECTORISED
+#endif
+#define INLINE [[gnu::always_inline]] inline
+
+
+namespace {
+
+using Word = std::uint64_t;
+using Words = Word __attribute__((vector_size(32), may_alias));  // of four columns
+
+constexpr int ROWS = 32;
+constexpr int LANES = sizeof(Words) / sizeof(Word);
+constexpr int INTERVAL = 128;  // steps between two copies of the state
+constexpr int HISTORY = 2 * INTERVAL;
+constexpr int COLUMNS_MAX = 64;
+static_assert(COLUMNS_MAX + 2 <= INTERVAL);
+
+constexpr int STRIDE = 15;
+constexpr Word every_segment(Word w) { return w | w << STRIDE | w << 2 * STRIDE | w << 3 * STRIDE; }
+constexpr Word GUARDS = every_segment(1);
+constexpr Word SEGMENTS = every_segment(0x7FFE);
+constexpr Word ALL = GUARDS | SEGMENTS;
+constexpr Word LOW_SLOTS = Word{15} << 1 | Word{15} << 31;
+constexpr Word HIGH_SLOTS = LOW_SLOTS << STRIDE;
+constexpr int SHIFT_AT = 60;  // the weight's shift stands above its magnitudes
+
+struct Mode {
+  bool wide_activations, wide_weights;
+  bool operator==(const Mode& other) const {
+    return wide_activations == other.wide_activations && wide_weights == other.wide_weights;
+  }
+  // Guard bits at which segments are joined.
+  Word joined() const {
+    if (wide_weights) return GUARDS & ~Word{1};
+    return wide_activations ? Word{1} << STRIDE | Word{1} << 3 * STRIDE : 0;
+  }
+};
+
+struct Inputs {
+  std::uint8_t activations[36], weights[40];
+  std::uint8_t low, high, quad, swap, reset;
+  Mode mode;
+};
+
+struct Activation {
+  Word low[2], high[2];  // masks of the bits of either half
+  unsigned shift;
+  Word negate;
+  explicit Activation(unsigned word)
+      : low{bit(word, 0), bit(word, 1)}, high{bit(word, 2), bit(word, 3)}, shift(word >> 4 & 15),
+        negate(bit(word, 8) & ALL) {}
+  static Word bit(unsigned word, int at) { return Word{0} - (word >> at & 1); }
+};
+
+Word load64(const std::uint8_t* bytes) {
+  Word word;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
+}
+
+// Field r of a packed array of fields narrower than 16 bits.
+unsigned field(const std::uint8_t* bytes, int width, int r) {
+  const int at = width * r;
+  const unsigned two = bytes[at / 8] | bytes[at / 8 + 1] << 8;
+  return two >> at % 8 & ((1u << width) - 1);
+}
+
+// Bit r is set where activation r has a significand.
+std::uint32_t nonzero(const std::uint8_t* activations) {
+  constexpr Word FIRSTS = 0x0040201008040201;  // bits 0, 9, ... 54
+  constexpr Word GATHER = 0x0101010101010100;  // brings bit 9 i to bit 56 + i
+  std::uint32_t rows = 0;
+  for (int c = 0; c < 4; c++) {
+    const Word seven = load64(activations + 9 * c);
+    const Word eighth = load64(activations + 9 * c + 1) >> 55 & 15;
+    const Word any = (seven | seven >> 1 | seven >> 2 | seven >> 3) & FIRSTS;
+    const std::uint32_t eight = (any * GATHER >> 56 & 127) | (eighth != 0) << 7;
+    rows |= eight << 8 * c;
+  }
+  return rows;
+}
+
+// How the shift of a product is found: NARROW, all columns shift by the activation's and less than 4;
+// COMMON, all by the activation's; OWN, each column adds that of its weight.
+enum class Shift { NARROW, COMMON, OWN };
+
+// Magnitudes in their segments from the products of one activation (T is one column or several).
+template <Shift KIND, class T>
+INLINE T placed(T products, T weight, unsigned shift) {
+  constexpr Word LONG = 0x7FF, SHORT = 0xFF, DIGIT = 0x3FFF;
+  if constexpr (KIND == Shift::NARROW) {
+    return (products << shift) & (LONG << 1 | SHORT << 16 | LONG << 31 | SHORT << 46);
+  } else {
+    T fine, whole, upper;
+    if constexpr (KIND == Shift::COMMON) {
+      fine = products << (shift & 3);
+      whole = (fine >> 1 & LONG) << (shift & 28);
+      upper = (fine >> 31 & LONG) << (shift & 28);
+    } else {
+      const T total = (weight >> SHIFT_AT) + Word{shift};
+      fine = products << (total & Word{3});
+      whole = (fine >> 1 & LONG) << (total & Word{28});
+      upper = (fine >> 31 & LONG) << (total & Word{28});
+    }
+    return (whole & DIGIT) << 1 | (whole & DIGIT << 14) << 2 | (whole & DIGIT << 28) << 3 |
+           (upper & DIGIT) << 31 | (upper & DIGIT << 14) << 32 | (fine & (SHORT << 16 | SHORT << 46));
+  }
+}
+
+// The word below a quad from the word above it.
+template <Shift KIND, class T>
+INLINE T added(T psum, T weight, T sign, const Activation& activation, bool wide_activations, Word joined) {
+  const T low = weight & LOW_SLOTS;
+  const T high = (weight & HIGH_SLOTS) >> (wide_activations ? STRIDE - 2 : 0);
+  const T products = (low & activation.low[0]) + (low << 1 & activation.low[1]) +
+                     (high & activation.high[0]) + (high << 1 & activation.high[1]);
+  const T negate = sign ^ activation.negate;
+  const T a = psum | (negate & GUARDS) | joined;
+  const T b = (placed<KIND>(products, weight, activation.shift) ^ negate) & ~joined;
+  return (a + b) & SEGMENTS;
+}
+
+// Active weights from shadow weights.
+template <class T>
+INLINE void activated(T shadow, Mode mode, T& weight, T& sign) {
+  T slot[4], negative[4];  // as the RTL's shadow registers
+  for (int j = 0; j < 4; j++) {
+    slot[j] = shadow >> 5 * j & Word{15};
+    negative[j] = shadow >> (5 * j + 4) & Word{1};
+  }
+  weight = slot[0] << 1 | slot[2] << 16;
+  weight |= mode.wide_weights ? slot[1] << SHIFT_AT : slot[1] << 31 | slot[3] << 46;
+  const T upper = mode.wide_weights ? negative[0] : negative[1];
+  const T ones = negative[0] | (mode.wide_activations ? negative[0] : negative[2]) << STRIDE |
+                 upper << 2 * STRIDE | (mode.wide_activations ? upper : negative[3]) << 3 * STRIDE;
+  sign = (ones << STRIDE) - ones;
+}
+
+struct State {
+  // [row][column] of weights, [wave][column] of sums; columns are padded to full vectors.
+  std::vector<Word> weight, sign, shadow, sums;
+  // Bit r is for row r: swap and load arrive, a weight has a shift of its own, signs differ between
+  // segments 0 and 1 or 2 and 3, and between any.
+  std::uint32_t swaps = 0, lows = 0, highs = 0, shifted = 0, split_pairs = 0, split_all = 0;
+  std::uint8_t quad[ROWS] = {};  // of the load that came at edge t, at t % ROWS
+};
+
+template <Shift KIND>
+INLINE void add_row(Words* sums, const Words* weight, const Words* sign, int n, const Activation& activation,
+                    Mode mode) {
+  for (int i = 0; i < n; i++)
+    sums[i] = added<KIND>(sums[i], weight[i], sign[i], activation, mode.wide_activations, mode.joined());
+}
+
+// Adds the products of ``rows`` into the waves of step t, in every column.
+VECTORISED void multiply(State& state, const Inputs& in, std::uint32_t rows, std::int64_t t, int columns,
+                         std::int64_t wave_mask) {
+  for (; rows; rows &= rows - 1) {
+    const int r = __builtin_ctz(rows);
+    const Activation activation(field(in.activations, 9, r));
+    auto* sums = reinterpret_cast<Words*>(&state.sums[((t - r) & wave_mask) * columns]);
+    const auto* weight = reinterpret_cast<const Words*>(&state.weight[r * columns]);
+    const auto* sign = reinterpret_cast<const Words*>(&state.sign[r * columns]);
+    const int n = columns / LANES;
+    if (state.shifted >> r & 1)
+      add_row<Shift::OWN>(sums, weight, sign, n, activation, in.mode);
+    else if (activation.shift >> 2)
+      add_row<Shift::COMMON>(sums, weight, sign, n, activation, in.mode);
+    else
+      add_row<Shift::NARROW>(sums, weight, sign, n, activation, in.mode);
+  }
+}
+
+// Makes the shadow weights of row r active in every column.
+VECTORISED void swap_row(State& state, Mode mode, int r, int columns) {
+  const auto* shadow = reinterpret_cast<const Words*>(&state.shadow[r * columns]);
+  auto* weight = reinterpret_cast<Words*>(&state.weight[r * columns]);
+  auto* sign = reinterpret_cast<Words*>(&state.sign[r * columns]);
+  for (int i = 0; i < columns / LANES; i++) activated<Words>(shadow[i], mode, weight[i], sign[i]);
+}
+
+class Array {
+ public:
+  Array(int quads, int product_latency)
+      : quads_(quads), latency_(product_latency), columns_((quads + LANES - 1) / LANES * LANES),
+        history_(HISTORY) {
+    std::int64_t waves = 1;
+    while (waves < ROWS + 2 + quads) waves *= 2;
+    wave_mask_ = waves - 1;
+    for (auto* words : {&state_.weight, &state_.sign, &state_.shadow}) words->assign(ROWS * columns_, 0);
+    state_.sums.assign(waves * columns_, 0);
+  }
+
+  // One clock edge: ``in`` is what stood at the inputs before it, ``psum`` what stands at the output after it.
+  void edge(const Inputs& in, svBitVecVal* psum) {
+    history_[now_ % HISTORY] = in;
+    const bool first = now_ == 0;
+    const bool tokens = in.swap | in.low | in.high;
+    if (tokens) last_token_ = now_;
+    if (!first && !(in.mode == at(now_ - 1).mode)) rewind();
+    else if (in.reset && !first && now_ - last_token_ < ROWS + COLUMNS_MAX) rewind();
+    forward();
+    now_++;
+    foot(psum);
+  }
+
+ private:
+  const Inputs& at(std::int64_t t) const { return history_[t % HISTORY]; }
+
+  // Takes again, with what is known now, the steps before ``now_`` which looked at it or beyond.
+  void rewind() {
+    const std::int64_t end = now_;
+    const std::int64_t wanted = end - quads_ - latency_;
+    std::int64_t begin = (end - 1) / INTERVAL * INTERVAL;
+    if (begin > wanted && begin > 0) begin -= INTERVAL;
+    state_ = copies_[begin / INTERVAL % 2];
+    for (now_ = begin; now_ < end; now_++) forward(end);
+  }
+
+  void forward() { forward(now_); }
+
+  // Step ``now_``, where modes and resets up to edge ``known`` are known.
+  void forward(std::int64_t known) {
+    const std::int64_t t = now_;
+    if (t % INTERVAL == 0) copies_[t / INTERVAL % 2] = state_;
+    const Inputs& in = at(t);
+    std::fill_n(&state_.sums[(t & wave_mask_) * columns_], columns_, 0);
+    state_.swaps = in.reset ? 0 : state_.swaps << 1 | in.swap;
+    state_.lows = in.reset ? 0 : state_.lows << 1 | in.low;
+    state_.highs = in.reset ? 0 : state_.highs << 1 | in.high;
+    state_.quad[t % ROWS] = in.quad;
+    // In the RTL, products, swap and load of an edge all see the registers before it: in this order.
+    const int alike = columns_alike(t, known);
+    if (alike >= quads_ + latency_) {
+      std::uint32_t rows = nonzero(in.activations);
+      if (in.mode.wide_weights) rows |= state_.split_all;
+      else if (in.mode.wide_activations) rows |= state_.split_pairs;
+      if (rows) multiply(state_, in, rows, t, columns_, wave_mask_);
+      for (auto swapped = state_.swaps; swapped; swapped &= swapped - 1) {
+        const int r = __builtin_ctz(swapped);
+        swap_row(state_, in.mode, r, columns_);
+        look_at(r);
+      }
+      load(in, t, quads_);
+    } else {
+      step_by_column(in, t, known);
+    }
+  }
+
+  // Number of edges after t, up to all that matter, at which the mode is that of step t and no reset comes.
+  int columns_alike(std::int64_t t, std::int64_t known) const {
+    int n = 0;
+    while (n < quads_ + latency_) {
+      const std::int64_t x = t + 1 + n;
+      if (x > known) return quads_ + latency_;
+      if (at(x).reset || !(at(x).mode == at(t).mode)) break;
+      n++;
+    }
+    return n;
+  }
+
+  // The same as in forward(), each column with the mode of its own time, and cut off by a reset.
+  void step_by_column(const Inputs& in, std::int64_t t, std::int64_t known) {
+    const auto mode = [&](std::int64_t x) { return at(std::min(x, known)).mode; };
+    int alive = 0;
+    while (alive < quads_ && !(t + alive + 1 <= known && at(t + alive + 1).reset)) alive++;
+    if (alive < quads_) alive++;  // the column that acts at the edge of the reset still does
+    for (int r = 0; r < ROWS; r++) {
+      const Activation activation(field(in.activations, 9, r));
+      Word* sums = &state_.sums[((t - r) & wave_mask_) * columns_];
+      for (int q = 0; q < quads_; q++) {
+        const int i = r * columns_ + q;
+        sums[q] = added<Shift::OWN, Word>(sums[q], state_.weight[i], state_.sign[i], activation,
+                                          mode(t + 1 + q).wide_activations, mode(t + 1 + q + latency_).joined());
+        if (state_.swaps >> r & 1 && q < alive)
+          activated<Word>(state_.shadow[i], mode(t + 1 + q), state_.weight[i], state_.sign[i]);
+      }
+      look_at(r);
+    }
+    load(in, t, alive);
+  }
+
+  // Writes the weight beat of step t into the shadow weights of the columns that loads ask for.
+  void load(const Inputs& in, std::int64_t t, int alive) {
+    for (auto rows = state_.lows | state_.highs; rows; rows &= rows - 1) {
+      const int r = __builtin_ctz(rows);
+      const int q = state_.quad[(t - r) & (ROWS - 1)];
+      if (q >= alive) continue;
+      Word& shadow = state_.shadow[r * columns_ + q];
+      const Word word = field(in.weights, 10, r);
+      if (state_.lows >> r & 1) shadow = (shadow & ~Word{0x3FF}) | word;
+      if (state_.highs >> r & 1) shadow = (shadow & ~(Word{0x3FF} << 10)) | word << 10;
+    }
+  }
+
+  // Notes what kinds of weights row r has.
+  void look_at(int r) {
+    Word shifts = 0, pairs = 0, halves = 0;
+    for (int q = 0; q < columns_; q++) {
+      const Word sign = state_.sign[r * columns_ + q];
+      shifts |= state_.weight[r * columns_ + q] >> SHIFT_AT;
+      pairs |= sign ^ sign >> STRIDE;
+      halves |= sign ^ sign >> 2 * STRIDE;
+    }
+    const bool split = pairs & (1 | Word{1} << 2 * STRIDE);
+    const auto note = [r](std::uint32_t& rows, bool value) {
+      rows = (rows & ~(1u << r)) | static_cast<std::uint32_t>(value) << r;
+    };
+    note(state_.shifted, shifts);
+    note(state_.split_pairs, split);
+    note(state_.split_all, split || halves & 1);
+  }
+
+  // The words at the feet of the columns, packed.
+  void foot(svBitVecVal* psum) const {
+    constexpr int BITS = 4 * STRIDE;
+    unsigned __int128 held = 0;
+    int bits = 0;
+    for (int q = 0; q < quads_; q++) {
+      const std::int64_t wave = now_ - ROWS - 1 - latency_ - q;
+      held |= static_cast<unsigned __int128>(state_.sums[(wave & wave_mask_) * columns_ + q]) << bits;
+      for (bits += BITS; bits >= 32; bits -= 32) {
+        *psum++ = static_cast<svBitVecVal>(held);
+        held >>= 32;
+      }
+    }
+    if (bits) *psum = static_cast<svBitVecVal>(held);
+  }
+
+  int quads_, latency_, columns_;
+  std::int64_t wave_mask_;
+  std::int64_t now_ = 0;  // the edge that comes next
+  std::int64_t last_token_ = -HISTORY;
+  State state_;
+  State copies_[2];
+  std::vector<Inputs> history_;
+};
+
+void step(void* handle, svBit rst, svBit wide_activations, svBit wide_weights, const svBitVecVal* activations,
+          const svBitVecVal* weights, svBitVecVal load, svBit swap, svBitVecVal* psum) {
+  Inputs in;
+  std::memcpy(in.activations, activations, sizeof in.activations);
+  std::memcpy(in.weights, weights, sizeof in.weights);
+  in.low = load & 1;
+  in.high = load >> 1 & 1;
+  in.quad = load >> 2 & 63;
+  in.swap = swap & 1;
+  in.reset = rst & 1;
+  in.mode = {static_cast<bool>(wide_activations & 1), static_cast<bool>(wide_weights & 1)};
+  static_cast<Array*>(handle)->edge(in, psum);
+}
+
+}  // namespace
+
+// An imported function has one signature in a design, widths included: one step function a number of columns.
+#define STEP(n)                                                                                              \
+  void quad_array_##n##_step(void* handle, svBit rst, svBit wide_activations, svBit wide_weights,            \
+                             const svBitVecVal* activations, const svBitVecVal* weights,                     \
+                             const svBitVecVal* load, svBit swap, svBitVecVal* psum) {                       \
+    step(handle, rst, wide_activations, wide_weights, activations, weights, *load, swap, psum);              \
+  }
+#define STEPS(tens) \
+  STEP(tens##0) STEP(tens##1) STEP(tens##2) STEP(tens##3) STEP(tens##4) \
+  STEP(tens##5) STEP(tens##6) STEP(tens##7) STEP(tens##8) STEP(tens##9)
+
+extern "C" {
+void* quad_array_create(int quads, int product_latency) { return new Array(quads, product_latency); }
+void quad_array_destroy(void* handle) { delete static_cast<Array*>(handle); }
+STEPS() STEPS(1) STEPS(2) STEPS(3) STEPS(4) STEPS(5) STEPS(6)
+}
