@@ -182,7 +182,8 @@ def build(component, *, name, options=None, config=None, constants=None, log=Non
                 if log:
                     log(f"building {name}{' with waves' if options.waves else ''}")
                 begun = time.monotonic()
-                manifest = {"name": name, "hash": key, "versions": versions, "options": dataclasses.asdict(options),
+                manifest = {"name": name, "hash": key, "versions": versions,
+                            "options": dataclasses.asdict(options),
                             "streams": [dataclasses.asdict(port) for port in streams]}
                 _make(directory, files, support, options, manifest, begun)
                 seconds = time.monotonic() - begun

@@ -4,9 +4,10 @@ The same Verilog, streams and flags, but built without VPI and run by ``dpi/loop
 second, and that both give the same bits.
 """
 
+import hashlib
+import statistics
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import filelock
@@ -21,6 +22,8 @@ from tb.verilator import DPI, environment, support_sources
 
 __all__ = ["build_loop", "run_loop", "speed_ratio"]
 
+REPEATS = 3  # of a job in a round of speed_ratio
+
 
 def build_loop(bench):
     """The C++ program for ``bench`` (a :class:`tb.build.Bench` without waves); returns its path.
@@ -34,7 +37,8 @@ def build_loop(bench):
     """
     if bench.options.waves:
         raise ValueError(f"{bench.name} was built with waves; the C++ loop is for builds without")
-    work = build_root() / f"{bench.directory.name}-loop"
+    source = hashlib.sha256((DPI / "loop.cc").read_bytes()).hexdigest()[:8]
+    work = build_root() / f"{bench.directory.name}-loop-{source}"
     program = work / "loop"
     with filelock.FileLock(f"{work}.lock"):
         if not program.exists():
@@ -69,8 +73,14 @@ def _call(command):
                    check=True)
 
 
-def run_loop(bench, program, inputs, outputs, *, watchdog=20_000, **options):
-    """Run one job in the C++ loop: (cycles, seconds, {stream: uint8 [beats, beat bytes]})."""
+def run_loop(bench, program, inputs, outputs, *, repeats=1, watchdog=20_000, **options):
+    """Run one job in the C++ loop.
+
+    Returns
+    -------
+    tuple[int, float, dict[str, numpy.ndarray]]
+        Cycles; seconds of the fastest of ``repeats``; beats of each stream, uint8 [beats, beat bytes].
+    """
     request = encode(bench, inputs, outputs, watchdog=watchdog, reset=True, **options)
     memory = np.zeros(request.input_bytes, dtype=np.uint8)
     for offset, beats in request.copies:
@@ -80,8 +90,8 @@ def run_loop(bench, program, inputs, outputs, *, watchdog=20_000, **options):
         paths[0].write_bytes(request.message)
         memory.tofile(paths[1])
         streams = [f"{int(port.is_source)}:{port.words}" for port in bench.streams]
-        done = subprocess.run([program, *paths, str(request.output_bytes), *streams], capture_output=True,
-                              text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run([program, *paths, str(request.output_bytes), str(repeats), *streams],
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode:
             raise RuntimeError(f"the C++ loop of {bench.name} failed: {done.stdout} {done.stderr}")
         got = np.fromfile(paths[2], dtype=np.uint8)
@@ -91,16 +101,17 @@ def run_loop(bench, program, inputs, outputs, *, watchdog=20_000, **options):
     return int(cycles), float(seconds), beats
 
 
-def speed_ratio(simulator, inputs, outputs, *, rounds=5, pause=0.05):
+def speed_ratio(simulator, inputs, outputs, *, rounds=5):
     """Cycles a second of ``simulator`` over those of the C++ loop, for one job.
 
-    Both run in turn ``rounds`` times, and the best of each counts: on a machine with other work the best is
-    what the program can do.
+    Both run in turn, ``rounds`` times; the first of the repeats in a round warms the caches up. Other work on
+    the machine slows neighbouring runs alike, so the ratio is the median of those of neighbours; the speeds
+    are the best of each.
 
     Returns
     -------
     dict
-        ``ratio``, ``simulator`` and ``loop`` (cycles a second), ``cycles``.
+        ``ratio``, ``simulator`` and ``loop`` (cycles a second), ``cycles`` of the job.
 
     Raises
     ------
@@ -109,17 +120,18 @@ def speed_ratio(simulator, inputs, outputs, *, rounds=5, pause=0.05):
     """
     bench = simulator.bench
     program = build_loop(bench)
-    best = {"simulator": 0.0, "loop": 0.0}
+    loops, simulators = [], []
     for _ in range(rounds):
-        cycles, seconds, beats = run_loop(bench, program, inputs, outputs)
-        best["loop"] = max(best["loop"], cycles / seconds)
-        time.sleep(pause)
-        result = simulator.run(inputs, outputs, reset=True)
-        best["simulator"] = max(best["simulator"], result.cycles_per_second)
+        cycles, seconds, beats = run_loop(bench, program, inputs, outputs, repeats=REPEATS)
+        loops.append(cycles / seconds)
+        results = [simulator.run(inputs, outputs, reset=True) for _ in range(REPEATS)]
+        simulators.append(max(result.cycles_per_second for result in results))
+        result = results[-1]
         if result.simulated_cycles != cycles:
             raise RuntimeError(f"{bench.name}: the simulator takes {result.simulated_cycles} cycles, the C++ "
                                f"loop {cycles}")
         for name, got in result.outputs.items():
             if not np.array_equal(got, beats[name]):
                 raise RuntimeError(f"{bench.name}: stream {name!r} of the C++ loop gives other bits")
-    return {"ratio": best["simulator"] / best["loop"], "cycles": cycles, **best}
+    ratio = statistics.median(ours / theirs for ours, theirs in zip(simulators, loops, strict=True))
+    return {"ratio": ratio, "simulator": max(simulators), "loop": max(loops), "cycles": cycles}

@@ -11,7 +11,7 @@ from tb.simulator import Simulator
 KEYS = ("sim.cocotb_over_cpp",)
 
 BEATS = 200_000
-ROUNDS = 25
+ROUNDS = 15
 
 
 def adder_job(beats):
@@ -23,7 +23,7 @@ def adder_job(beats):
 
 
 def measure(*, quick: bool) -> dict[str, object]:
-    """Ratio of the best speeds of many short rounds, in turn: other work on the machine disturbs both."""
+    """Median ratio over many short rounds, each of both in turn."""
     if quick:
         return {}
     bench, inputs, outputs = adder_job(BEATS)

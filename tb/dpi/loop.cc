@@ -1,7 +1,8 @@
 // The measure for the speed of a bench: the same design and streams in a plain C++ loop, without VPI or Python.
 //
-// Usage: loop REQUEST INPUTS OUTPUTS OUTPUT_BYTES IS_SOURCE:WORDS... ; prints outcome, cycles and seconds, and
-// writes the buffer of outputs.
+// Usage: loop REQUEST INPUTS OUTPUTS OUTPUT_BYTES REPEATS IS_SOURCE:WORDS... ; runs the job REPEATS times, prints
+// outcome and cycles of the last and the seconds of the fastest, and writes the buffer of outputs.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -25,12 +26,12 @@ std::vector<uint8_t> read_file(const char* path) {
 double sc_time_stamp() { return 0; }
 
 int main(int argc, char** argv) {
-    if (argc < 6) return 2;
+    if (argc < 7) return 2;
     const std::vector<uint8_t> request = read_file(argv[1]);
     std::vector<uint8_t> inputs = read_file(argv[2]);
     std::vector<uint8_t> outputs(std::strtoull(argv[4], nullptr, 10));
     bench::Bench& b = bench::the_bench;
-    for (int i = 5; i < argc; ++i) {
+    for (int i = 6; i < argc; ++i) {
         bench::Stream stream;
         stream.is_source = argv[i][0] == '1';
         stream.words = std::strtoll(argv[i] + 2, nullptr, 10);
@@ -43,23 +44,27 @@ int main(int argc, char** argv) {
     b.buffers[1].data = outputs.data();
     b.buffers[1].size = int64_t(outputs.size());
     auto top = std::make_unique<Vtop>("");
-    if (!b.begin(request.data(), int64_t(request.size()))) {
-        std::fprintf(stderr, "%s\n", b.error.c_str());
-        return 1;
-    }
-    top->rst = b.reset_left > 0;
-    bool ended = false;
-    while (!ended) {
-        top->clk = 1;
-        top->cycle = b.cycle;
-        top->eval();
-        ended = b.tick();
-        top->clk = 0;
+    double fastest = 1e30;
+    for (long repeat = std::strtol(argv[5], nullptr, 10); repeat > 0; --repeat) {
+        if (!b.begin(request.data(), int64_t(request.size()))) {
+            std::fprintf(stderr, "%s\n", b.error.c_str());
+            return 1;
+        }
         top->rst = b.reset_left > 0;
-        top->eval();
+        bool ended = false;
+        while (!ended) {
+            top->clk = 1;
+            top->cycle = b.cycle;
+            top->eval();
+            ended = b.tick();
+            top->clk = 0;
+            top->rst = b.reset_left > 0;
+            top->eval();
+        }
+        fastest = std::min(fastest, b.status.seconds);
     }
     std::ofstream(argv[3], std::ios::binary).write(reinterpret_cast<char*>(outputs.data()), outputs.size());
     std::printf("%d %lld %.9f\n", b.status.outcome, (long long)(b.status.now - b.status.start),
-                b.status.seconds);
+                fastest);
     return b.status.outcome == bench::DONE ? 0 : 1;
 }
