@@ -45,8 +45,9 @@ def verilog(component, *, name, view="rtl"):
     name : str
         Module name of the top.
     view : "rtl" or "fast"
-        "fast" takes, for each placed component that has a method ``fast_view()``, the text that it returns
-        (a simulation-only description of the same module) in place of the RTL below it.
+        "fast" takes, for each placed component that has a method ``fast_view()``, the files that it returns
+        (a simulation-only description of the same module in ``<module>.sv``, and C++ that it calls), in
+        place of the RTL below it.
 
     Returns
     -------
@@ -108,10 +109,10 @@ class _Emitter:
             direction = "o" if member.flow is wiring.Out else "i"
             connections[f"{direction}_{'__'.join(map(str, path))}"] = Value.cast(value)
         if name in self.fast:
-            asks = set(re.findall(r"\b(clk|rst)\b", self.fast[name]))
+            asks = set(re.findall(r"\b(clk|rst)\b", self.fast[name][f"{name}.sv"]))
         else:
             top = self.texts[name].split(f"module \\{name}\n", 1)[1]
-            asks = set(re.findall(r"^\s*wire width 1 input \d+ \\(clk|rst)$", top.split("\nend\n")[0], re.M))
+            asks = set(re.findall(r"^\s*wire width 1 input +\d+ +\\(clk|rst)$", top.split("\nend\n")[0], re.M))
         if "clk" in asks:
             connections["i_clk"] = ClockSignal()
         if "rst" in asks:
@@ -125,5 +126,7 @@ class _Emitter:
             header = re.search(r"^module \\?([^\s(]+)", module, re.M).group(1)
             # Plain submodules are named after the placed module that they are in: "unit.sequencer".
             modules[header.split(".", 1)[0]].append(module)
-        files = {f"{name}.sv": fast for name, fast in self.fast.items()}
+        files = {}
+        for fast in self.fast.values():
+            files |= fast
         return files | {f"{name}.v": "\n".join(parts) for name, parts in modules.items()}

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .. import emit
+from . import fast
 from .column import ACTIVATIONS, LOAD, WEIGHTS, QuadColumn
 from .quad import PSUM_BITS
 
@@ -14,8 +15,8 @@ __all__ = ["QuadArray"]
 class QuadArray(wiring.Component):
     """32 rows by ``quads`` quad columns (4 * ``quads`` columns of mxfp4_mxfp4).
 
-    Wiring only. In simulation a second description of this module may stand in for it, with the same ports
-    and the same timing (docs/decisions/): the files of ``hw/matrix/fast``.
+    Wiring only. In simulation a second description of this module may stand in for it (``view="fast"``),
+    bit for bit the same in every cycle: ``hw/matrix/fast``.
 
     Parameters
     ----------
@@ -51,6 +52,10 @@ class QuadArray(wiring.Component):
     @property
     def module_name(self):
         return f"quad_array_{self.quads}_p{self.product_latency}"
+
+    def fast_view(self):
+        """Files of the second description, for :func:`hw.emit.verilog`."""
+        return fast.view(self)
 
     def elaborate(self, platform):
         m = Module()

@@ -39,9 +39,10 @@ module {module} (
     psum = 0;
   end
 
-  always_ff @(posedge clk) begin : step
+  always @(posedge clk) begin : step
     bit [{psum}:0] next;
-    {prefix}_{quads}_step(handle, rst, wide_activations, wide_weights, activations, weights, load, swap, next);
+    {prefix}_{quads}_step(
+        handle, rst, wide_activations, wide_weights, activations, weights, load, swap, next);
     psum <= next;
   end
 
@@ -62,7 +63,8 @@ def sources(array):
     tuple[str, str, list[Path]]
         Module name, SystemVerilog of the module, C++ files to compile with it.
     """
-    ports = {name: array.signature.members[name].shape - 1 for name in ("activations", "weights", "load", "psum")}
+    members = array.signature.members
+    ports = {name: members[name].shape - 1 for name in ("activations", "weights", "load", "psum")}
     text = TEMPLATE.format(module=array.module_name, quads=array.quads, latency=array.product_latency,
                            prefix=CXX.stem, **ports)
     return array.module_name, text, [CXX]

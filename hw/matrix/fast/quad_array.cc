@@ -29,12 +29,12 @@
 #define VECTORISED
 #endif
 #define INLINE [[gnu::always_inline]] inline
-
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are returned by inlined functions only
 
 namespace {
 
 using Word = std::uint64_t;
-using Words = Word __attribute__((vector_size(32), may_alias));  // of four columns
+using Words = Word __attribute__((vector_size(32), aligned(8), may_alias));  // of four columns
 
 constexpr int ROWS = 32;
 constexpr int LANES = sizeof(Words) / sizeof(Word);
@@ -114,7 +114,7 @@ enum class Shift { NARROW, COMMON, OWN };
 
 // Magnitudes in their segments from the products of one activation (T is one column or several).
 template <Shift KIND, class T>
-INLINE T placed(T products, T weight, unsigned shift) {
+INLINE T placed(const T& products, const T& weight, unsigned shift) {
   constexpr Word LONG = 0x7FF, SHORT = 0xFF, DIGIT = 0x3FFF;
   if constexpr (KIND == Shift::NARROW) {
     return (products << shift) & (LONG << 1 | SHORT << 16 | LONG << 31 | SHORT << 46);
@@ -137,7 +137,8 @@ INLINE T placed(T products, T weight, unsigned shift) {
 
 // The word below a quad from the word above it.
 template <Shift KIND, class T>
-INLINE T added(T psum, T weight, T sign, const Activation& activation, bool wide_activations, Word joined) {
+INLINE T added(const T& psum, const T& weight, const T& sign, const Activation& activation,
+               bool wide_activations, Word joined) {
   const T low = weight & LOW_SLOTS;
   const T high = (weight & HIGH_SLOTS) >> (wide_activations ? STRIDE - 2 : 0);
   const T products = (low & activation.low[0]) + (low << 1 & activation.low[1]) +
@@ -150,7 +151,7 @@ INLINE T added(T psum, T weight, T sign, const Activation& activation, bool wide
 
 // Active weights from shadow weights.
 template <class T>
-INLINE void activated(T shadow, Mode mode, T& weight, T& sign) {
+INLINE void activated(const T& shadow, Mode mode, T& weight, T& sign) {
   T slot[4], negative[4];  // as the RTL's shadow registers
   for (int j = 0; j < 4; j++) {
     slot[j] = shadow >> 5 * j & Word{15};
@@ -204,7 +205,7 @@ VECTORISED void swap_row(State& state, Mode mode, int r, int columns) {
   const auto* shadow = reinterpret_cast<const Words*>(&state.shadow[r * columns]);
   auto* weight = reinterpret_cast<Words*>(&state.weight[r * columns]);
   auto* sign = reinterpret_cast<Words*>(&state.sign[r * columns]);
-  for (int i = 0; i < columns / LANES; i++) activated<Words>(shadow[i], mode, weight[i], sign[i]);
+  for (int i = 0; i < columns / LANES; i++) activated(shadow[i], mode, weight[i], sign[i]);
 }
 
 class Array {
@@ -219,7 +220,7 @@ class Array {
     state_.sums.assign(waves * columns_, 0);
   }
 
-  // One clock edge: ``in`` is what stood at the inputs before it, ``psum`` what stands at the output after it.
+  // One clock edge: ``in`` stood at the inputs before it, ``psum`` stands at the output after it.
   void edge(const Inputs& in, svBitVecVal* psum) {
     history_[now_ % HISTORY] = in;
     const bool first = now_ == 0;
@@ -298,10 +299,11 @@ class Array {
       Word* sums = &state_.sums[((t - r) & wave_mask_) * columns_];
       for (int q = 0; q < quads_; q++) {
         const int i = r * columns_ + q;
-        sums[q] = added<Shift::OWN, Word>(sums[q], state_.weight[i], state_.sign[i], activation,
-                                          mode(t + 1 + q).wide_activations, mode(t + 1 + q + latency_).joined());
+        const bool wide = mode(t + 1 + q).wide_activations;
+        const Word joined = mode(t + 1 + q + latency_).joined();
+        sums[q] = added<Shift::OWN>(sums[q], state_.weight[i], state_.sign[i], activation, wide, joined);
         if (state_.swaps >> r & 1 && q < alive)
-          activated<Word>(state_.shadow[i], mode(t + 1 + q), state_.weight[i], state_.sign[i]);
+          activated(state_.shadow[i], mode(t + 1 + q), state_.weight[i], state_.sign[i]);
       }
       look_at(r);
     }
