@@ -27,6 +27,7 @@ __all__ = ["Bench", "BuildError", "Options", "build", "build_root", "config_hash
 
 
 JOBS = min(os.cpu_count() or 1, 4)
+SINGLE_FILE_BYTES = 1_000_000  # of generated C++
 
 
 class BuildError(RuntimeError):
@@ -47,6 +48,8 @@ class Options:
         Statements a C++ file; 0 writes one file, which compiles to the fastest code for designs up to a unit.
     threads : int
         Threads of the model; more than 1 loses on small designs and on busy machines.
+    view : str
+        "rtl", or "fast" for the simulation-only descriptions of the components that have one (hw.emit.verilog).
     probes : tuple[tuple[str, str], ...]
         (Verilog module, signal) pairs kept visible besides the ports.
     verilator_args : tuple[str, ...]
@@ -57,12 +60,15 @@ class Options:
     optimise: str = "-O3"
     output_split: int = 0
     threads: int = 1
+    view: str = "rtl"
     probes: tuple = ()
     verilator_args: tuple = ()
 
     def __post_init__(self):
         if self.optimise not in ("-O0", "-O1", "-O2", "-O3", "-Os"):
             raise ValueError(f"optimise is {self.optimise!r}; allowed are -O0, -O1, -O2, -O3, -Os")
+        if self.view not in ("rtl", "fast"):
+            raise ValueError(f"view is {self.view!r}; allowed are rtl and fast")
         if self.output_split < 0:
             raise ValueError(f"output_split is {self.output_split}; it must be 0 or more")
         if self.threads < 1:
@@ -162,7 +168,7 @@ def build(component, *, name, options=None, config=None, constants=None, log=Non
     if waves_wanted():
         options = dataclasses.replace(options, waves=True)
     streams, others = top.streams_of(component)
-    files = dict(emit.verilog(component, name=name))
+    files = dict(emit.verilog(component, name=name, view=options.view))
     ports = top.module_ports(files, name)
     files["bench.sv"] = top.top_verilog(module=name, streams=streams, others=others, ports=ports,
                                         constants=constants)
@@ -201,7 +207,7 @@ def _make(directory, files, support, options, manifest, begun):
     work.mkdir(parents=True)
     for name, text in {**files, **support}.items():
         (work / name).write_text(text)
-    runner = Runner(options)
+    runner = Runner(options, cxx=[name for name in files if name.endswith(".cc")])
     log = work / "build.log"
     # The top comes last: the runner takes its language from the last source.
     sources = ["public.vlt", *[n for n in files if n.endswith((".v", ".sv")) and n != "bench.sv"], "bench.sv"]
@@ -217,6 +223,12 @@ def _make(directory, files, support, options, manifest, begun):
     (work / "manifest.json").write_text(json.dumps(manifest, indent=1, default=str) + "\n")
     shutil.rmtree(directory, ignore_errors=True)
     work.rename(directory)
+
+
+def _make_variables(work):
+    """Small models compile quickest as one file; in large ones the code that runs once shall not be optimised."""
+    size = sum(path.stat().st_size for path in work.glob("Vtop*.cpp"))
+    return ["VM_PARALLEL_BUILDS=1"] if size > SINGLE_FILE_BYTES else []
 
 
 def _explain(directory, error, log):
@@ -238,6 +250,7 @@ def _compile(runner, arguments, support, log):
     with open(log, "w") as stream:
         for command in commands:
             if command[0] == "make":
+                command = [*command, *_make_variables(work)]
                 runtime.provide(build_root(), work, sources=support, waves=arguments["waves"], jobs=JOBS)
             stream.write(" ".join(command) + "\n")
             stream.flush()

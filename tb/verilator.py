@@ -17,7 +17,7 @@ from cocotb_tools import runner as cocotb_runner
 __all__ = ["Runner", "SetupError", "environment", "support_sources", "tool_versions"]
 
 DPI = Path(__file__).parent / "dpi"
-DPI_SOURCES = ("main.cc", "bench.cc", "streams.cc", "payloads.cc")
+DPI_SOURCES = ("main.cc", "bench.cc", "streams.cc")
 
 
 class SetupError(RuntimeError):
@@ -70,11 +70,14 @@ class Runner(cocotb_runner.Verilator):
     Parameters
     ----------
     options : tb.build.Options
+    cxx : tuple[str, ...]
+        C++ files in the build directory which belong to the design, besides those of the bench.
     """
 
-    def __init__(self, options):
+    def __init__(self, options, cxx=()):
         super().__init__()
         self.options = options
+        self.cxx = tuple(cxx)
 
     def _set_env_common(self):
         super()._set_env_common()
@@ -88,7 +91,7 @@ class Runner(cocotb_runner.Verilator):
         verilate, make = super()._build_command()
         verilate = [arg for arg in verilate if arg != "--public-flat-rw"]
         # The main program comes from here, not from cocotb: see dpi/main.cc.
-        own = [str(self.build_dir / name) for name in DPI_SOURCES]
+        own = [str(self.build_dir / name) for name in DPI_SOURCES + self.cxx]
         at = next(i for i, arg in enumerate(verilate) if arg.endswith("verilator.cpp"))
         verilate[at:at + 1] = own
         make += [f"OPT_FAST={self.options.optimise}", f"OPT_GLOBAL={self.options.optimise}", "OPT_SLOW=-O0"]

@@ -1,0 +1,133 @@
+"""Random and realistic streams for an array, cycle by cycle, as beats of tb.lockstep.bench.Stimulus."""
+
+import numpy as np
+
+from hw.matrix.column import BLOCK_ROWS
+
+__all__ = ["MODES", "Stream", "beats", "stream"]
+
+#: (wide_activations, wide_weights) of the three modes.
+MODES = ((0, 0), (1, 0), (1, 1))
+
+E2M1 = [(0, 0), (1, 0), (2, 0), (3, 0), (2, 1), (3, 1), (2, 2), (3, 2)]  # significand, shift
+
+
+class Stream:
+    """Inputs of ``cycles`` cycles: integer arrays [cycles] or [cycles, 32], all zero at first."""
+
+    def __init__(self, cycles):
+        self.cycles = cycles
+        self.activations = np.zeros((cycles, BLOCK_ROWS), dtype=np.uint16)
+        self.weights = np.zeros((cycles, BLOCK_ROWS), dtype=np.uint16)
+        for name in ("low", "high", "quad", "swap", "wide_activations", "wide_weights", "reset", "report"):
+            setattr(self, name, np.zeros(cycles, dtype=np.uint8))
+
+    def skew(self):
+        """Delays row r by r cycles; what would stand beyond the end is lost."""
+        for rows in (self.activations, self.weights):
+            for r in range(1, BLOCK_ROWS):
+                rows[r:, r] = rows[:-r, r].copy()
+                rows[:r, r] = 0
+
+
+def activation_words(rng, size, wide):
+    """ActivationWords of E4M3 or E2M1 elements, extremes and zeros included."""
+    sign = rng.integers(0, 2, size, dtype=np.uint16) << 8
+    if wide:
+        significand = rng.integers(0, 16, size, dtype=np.uint16)
+        return significand | rng.integers(0, 15, size, dtype=np.uint16) << 4 | sign
+    codes = rng.integers(0, 8, size)
+    words = np.array([s | s << 2 | shift << 4 for s, shift in E2M1], dtype=np.uint16)
+    return words[codes] | sign
+
+
+def weight_words(rng, size, wide):
+    """WeightWords of one E4M3 or two E2M1 elements."""
+    if wide:
+        a = rng.integers(0, 32, size, dtype=np.uint16)  # significand and sign
+        return a | rng.integers(0, 15, size, dtype=np.uint16) << 5
+    doubles = np.array([s << shift for s, shift in E2M1], dtype=np.uint16)
+    slots = [doubles[rng.integers(0, 8, size)] | rng.integers(0, 2, size, dtype=np.uint16) << 4
+             for _ in range(2)]
+    return slots[0] | slots[1] << 5
+
+
+def realistic(rng, quads, drain):
+    """Products as the engine makes them: weights loaded behind a running product, swapped without a bubble.
+
+    ``drain``: cycles without data at the end, after which nothing is in the array.
+    """
+    wide_activations, wide_weights = MODES[rng.integers(3)]
+    rows = int(rng.choice([1, 2, 5, quads, 2 * quads + 3]))
+    passes = int(rng.integers(2, 6))
+    beats = quads if wide_weights or not wide_activations else quads
+    per_column = 1 if wide_weights else 2
+    period = max(rows, beats * per_column) + int(rng.choice([0, 0, 3]))
+    s = Stream(period * (passes + 1) + drain)
+    s.wide_activations[:], s.wide_weights[:] = wide_activations, wide_weights
+    for n in range(passes):
+        at = n * period
+        loads = at + np.arange(beats * per_column)
+        s.quad[loads] = np.repeat(np.arange(quads), per_column)
+        s.low[loads] = 1 if per_column == 1 else np.tile([1, 0], beats)
+        s.high[loads] = 1 if per_column == 1 else np.tile([0, 1], beats)
+        s.weights[loads] = weight_words(rng, (len(loads), BLOCK_ROWS), wide_weights)
+        if wide_activations and not wide_weights:  # both halves of an activation meet the same weights
+            s.high[loads] = s.low[loads] = 1
+        s.swap[at + period - 1] = 1
+        first = at + period
+        s.activations[first:first + rows] = activation_words(rng, (rows, BLOCK_ROWS), wide_activations)
+    s.skew()
+    return s
+
+
+def wild(rng, quads, cycles):
+    """Any bits at any time: illegal words, loads of columns that are not there, resets, other modes midway."""
+    s = Stream(cycles)
+    density = rng.choice([0.0, 1 / 16, 0.3, 1.0])
+    kept = rng.random((cycles, BLOCK_ROWS)) < density
+    s.activations[:] = rng.integers(0, 512, s.activations.shape) * kept
+    if rng.random() < 0.5:  # minus zeros
+        s.activations |= (rng.integers(0, 2, s.activations.shape) << 8).astype(np.uint16)
+    s.weights[:] = rng.integers(0, 1024, s.weights.shape)
+    s.low[:], s.high[:] = rng.random((2, cycles)) < rng.choice([0.1, 0.9])
+    s.quad[:] = rng.integers(0, rng.choice([quads, 64]), cycles)
+    s.swap[:] = rng.random(cycles) < rng.choice([0.02, 0.1, 0.9])
+    s.reset[:] = rng.random(cycles) < rng.choice([0.0, 0.03])
+    mode = rng.integers(0, 4, cycles)
+    stays = rng.random(cycles) >= rng.choice([0.0, 0.05])
+    for t in range(1, cycles):
+        if stays[t]:
+            mode[t] = mode[t - 1]
+    s.wide_activations[:], s.wide_weights[:] = mode & 1, mode >> 1
+    return s
+
+
+def stream(rng, *, quads, cycles):
+    """At least ``cycles`` cycles of realistic and wild phases in turn; the last asks for the report."""
+    drained = BLOCK_ROWS + 2 + quads + 2
+    phases = []
+    while sum(phase.cycles for phase in phases) < cycles:
+        if rng.random() < 0.6:
+            phases.append(realistic(rng, quads, int(rng.choice([0, drained, drained + 40]))))
+        else:
+            phases.append(wild(rng, quads, int(rng.integers(20, 300))))
+    phases.append(Stream(drained))
+    phases[-1].report[-1] = 1
+    joined = Stream(0)
+    for name in vars(joined):
+        if name != "cycles":
+            setattr(joined, name, np.concatenate([getattr(phase, name) for phase in phases]))
+    joined.cycles = sum(phase.cycles for phase in phases)
+    return joined
+
+
+def beats(s):
+    """uint8 [cycles, 78]: the payloads of tb.lockstep.bench.Stimulus."""
+    def bits(values, width):
+        return (values[..., None] >> np.arange(width) & 1).astype(np.uint8).reshape(s.cycles, -1)
+
+    columns = [bits(s.activations, 9), bits(s.weights, 10), bits(s.low, 1), bits(s.high, 1), bits(s.quad, 6),
+               bits(s.swap, 1), bits(s.wide_activations, 1), bits(s.wide_weights, 1), bits(s.reset, 1),
+               bits(s.report, 1)]
+    return np.packbits(np.concatenate(columns, axis=1), axis=1, bitorder="little")
