@@ -66,13 +66,14 @@ class SimulatedEngine:
     ----------
     config : MatrixConfig
     view : "rtl" or "fast": which description of the arrays is simulated
-    options : further fields of tb.build.Options
+    options : further fields of tb.build.Options; ``optimise`` is "-O1" by default, for a quick build
     simulator : keyword arguments of tb.simulator.Simulator
     """
 
     def __init__(self, config: MatrixConfig, *, view="rtl", simulator=None, log=print, **options):
         self.config = config
         self.view = view
+        options = {"optimise": "-O1", **options}
         self.bench = build(Engine(config), name=f"engine_{view}", config=config,
                            options=Options(view=view, **options), log=log)
         self.simulator = Simulator(self.bench, **(simulator or {}))
