@@ -35,6 +35,7 @@ namespace {
 
 using Word = std::uint64_t;
 using Words = Word __attribute__((vector_size(32), aligned(8), may_alias));  // of four columns
+using Halves = std::uint32_t __attribute__((vector_size(16), aligned(4), may_alias));
 
 constexpr int ROWS = 32;
 constexpr int LANES = sizeof(Words) / sizeof(Word);
@@ -65,7 +66,7 @@ struct Mode {
 };
 
 struct Inputs {
-  std::uint8_t activations[36], weights[40];
+  std::uint8_t activations[36], weights[40 + 8];  // packed; a field is read with what follows it
   std::uint8_t low, high, quad, swap, reset;
   Mode mode;
 };
@@ -86,11 +87,13 @@ Word load64(const std::uint8_t* bytes) {
   return word;
 }
 
-// Field r of a packed array of fields narrower than 16 bits.
-unsigned field(const std::uint8_t* bytes, int width, int r) {
-  const int at = width * r;
-  const unsigned two = bytes[at / 8] | bytes[at / 8 + 1] << 8;
-  return two >> at % 8 & ((1u << width) - 1);
+// Fields r of the packed arrays.
+unsigned activation_word(const Inputs& in, int r) {
+  const std::uint8_t* at = in.activations + 9 * r / 8;
+  return (at[0] | at[1] << 8) >> r % 8 & 0x1FF;
+}
+std::uint32_t weight_word(const Inputs& in, int r) {
+  return load64(in.weights + r / 4 * 5) >> r % 4 * 10 & 0x3FF;
 }
 
 // Bit r is set where activation r has a significand.
@@ -167,12 +170,28 @@ INLINE void activated(const T& shadow, Mode mode, T& weight, T& sign) {
 
 struct State {
   // [row][column] of weights, [wave][column] of sums; columns are padded to full vectors.
-  std::vector<Word> weight, sign, shadow, sums;
+  std::vector<Word> weight, sign, sums;
+  std::vector<std::uint32_t> shadow;  // slots 0 to 3, 5 bits each
   // Bit r is for row r: swap and load arrive, a weight has a shift of its own, signs differ between
   // segments 0 and 1 or 2 and 3, and between any.
   std::uint32_t swaps = 0, lows = 0, highs = 0, shifted = 0, split_pairs = 0, split_all = 0;
   std::uint8_t quad[ROWS] = {};  // of the load that came at edge t, at t % ROWS
+  unsigned __int128 touched = 0;  // bit n: something was added into the wave of n edges ago
+
+  // What is noted of row r decides only how much is computed: ``true`` is never wrong.
+  void note(int r, bool shifts, bool pairs, bool halves) {
+    const std::uint32_t row = std::uint32_t{1} << r;
+    shifted = (shifted & ~row) | (shifts ? row : 0);
+    split_pairs = (split_pairs & ~row) | (pairs ? row : 0);
+    split_all = (split_all & ~row) | (pairs || halves ? row : 0);
+  }
 };
+
+INLINE bool any(const Words& words) {
+  Word all = 0;
+  for (int i = 0; i < LANES; i++) all |= words[i];
+  return all;
+}
 
 template <Shift KIND>
 INLINE void add_row(Words* sums, const Words* weight, const Words* sign, int n, const Activation& activation,
@@ -186,7 +205,7 @@ VECTORISED void multiply(State& state, const Inputs& in, std::uint32_t rows, std
                          std::int64_t wave_mask) {
   for (; rows; rows &= rows - 1) {
     const int r = __builtin_ctz(rows);
-    const Activation activation(field(in.activations, 9, r));
+    const Activation activation(activation_word(in, r));
     auto* sums = reinterpret_cast<Words*>(&state.sums[((t - r) & wave_mask) * columns]);
     const auto* weight = reinterpret_cast<const Words*>(&state.weight[r * columns]);
     const auto* sign = reinterpret_cast<const Words*>(&state.sign[r * columns]);
@@ -200,12 +219,19 @@ VECTORISED void multiply(State& state, const Inputs& in, std::uint32_t rows, std
   }
 }
 
-// Makes the shadow weights of row r active in every column.
+// Makes the shadow weights of row r active in every column, and notes what kinds of weights they are.
 VECTORISED void swap_row(State& state, Mode mode, int r, int columns) {
-  const auto* shadow = reinterpret_cast<const Words*>(&state.shadow[r * columns]);
+  const auto* shadow = reinterpret_cast<const Halves*>(&state.shadow[r * columns]);
   auto* weight = reinterpret_cast<Words*>(&state.weight[r * columns]);
   auto* sign = reinterpret_cast<Words*>(&state.sign[r * columns]);
-  for (int i = 0; i < columns / LANES; i++) activated(shadow[i], mode, weight[i], sign[i]);
+  Words shifts{}, pairs{}, halves{};
+  for (int i = 0; i < columns / LANES; i++) {
+    activated(__builtin_convertvector(shadow[i], Words), mode, weight[i], sign[i]);
+    shifts |= weight[i] >> SHIFT_AT;
+    pairs |= sign[i] ^ sign[i] >> STRIDE;
+    halves |= sign[i] ^ sign[i] >> 2 * STRIDE;
+  }
+  state.note(r, any(shifts), any(pairs & (Word{1} | Word{1} << 2 * STRIDE)), any(halves & Word{1}));
 }
 
 class Array {
@@ -216,7 +242,8 @@ class Array {
     std::int64_t waves = 1;
     while (waves < ROWS + 2 + quads) waves *= 2;
     wave_mask_ = waves - 1;
-    for (auto* words : {&state_.weight, &state_.sign, &state_.shadow}) words->assign(ROWS * columns_, 0);
+    for (auto* words : {&state_.weight, &state_.sign}) words->assign(ROWS * columns_, 0);
+    state_.shadow.assign(ROWS * columns_, 0);
     state_.sums.assign(waves * columns_, 0);
   }
 
@@ -254,6 +281,7 @@ class Array {
     if (t % INTERVAL == 0) copies_[t / INTERVAL % 2] = state_;
     const Inputs& in = at(t);
     std::fill_n(&state_.sums[(t & wave_mask_) * columns_], columns_, 0);
+    state_.touched <<= 1;
     state_.swaps = in.reset ? 0 : state_.swaps << 1 | in.swap;
     state_.lows = in.reset ? 0 : state_.lows << 1 | in.low;
     state_.highs = in.reset ? 0 : state_.highs << 1 | in.high;
@@ -264,12 +292,10 @@ class Array {
       std::uint32_t rows = nonzero(in.activations);
       if (in.mode.wide_weights) rows |= state_.split_all;
       else if (in.mode.wide_activations) rows |= state_.split_pairs;
+      state_.touched |= rows;
       if (rows) multiply(state_, in, rows, t, columns_, wave_mask_);
-      for (auto swapped = state_.swaps; swapped; swapped &= swapped - 1) {
-        const int r = __builtin_ctz(swapped);
-        swap_row(state_, in.mode, r, columns_);
-        look_at(r);
-      }
+      for (auto swapped = state_.swaps; swapped; swapped &= swapped - 1)
+        swap_row(state_, in.mode, __builtin_ctz(swapped), columns_);
       load(in, t, quads_);
     } else {
       step_by_column(in, t, known);
@@ -291,11 +317,12 @@ class Array {
   // The same as in forward(), each column with the mode of its own time, and cut off by a reset.
   void step_by_column(const Inputs& in, std::int64_t t, std::int64_t known) {
     const auto mode = [&](std::int64_t x) { return at(std::min(x, known)).mode; };
+    state_.touched |= ~std::uint32_t{0};
     int alive = 0;
     while (alive < quads_ && !(t + alive + 1 <= known && at(t + alive + 1).reset)) alive++;
     if (alive < quads_) alive++;  // the column that acts at the edge of the reset still does
     for (int r = 0; r < ROWS; r++) {
-      const Activation activation(field(in.activations, 9, r));
+      const Activation activation(activation_word(in, r));
       Word* sums = &state_.sums[((t - r) & wave_mask_) * columns_];
       for (int q = 0; q < quads_; q++) {
         const int i = r * columns_ + q;
@@ -303,9 +330,9 @@ class Array {
         const Word joined = mode(t + 1 + q + latency_).joined();
         sums[q] = added<Shift::OWN>(sums[q], state_.weight[i], state_.sign[i], activation, wide, joined);
         if (state_.swaps >> r & 1 && q < alive)
-          activated(state_.shadow[i], mode(t + 1 + q), state_.weight[i], state_.sign[i]);
+          activated<Word>(state_.shadow[i], mode(t + 1 + q), state_.weight[i], state_.sign[i]);
       }
-      look_at(r);
+      if (state_.swaps >> r & 1) state_.note(r, true, true, true);
     }
     load(in, t, alive);
   }
@@ -316,45 +343,29 @@ class Array {
       const int r = __builtin_ctz(rows);
       const int q = state_.quad[(t - r) & (ROWS - 1)];
       if (q >= alive) continue;
-      Word& shadow = state_.shadow[r * columns_ + q];
-      const Word word = field(in.weights, 10, r);
-      if (state_.lows >> r & 1) shadow = (shadow & ~Word{0x3FF}) | word;
-      if (state_.highs >> r & 1) shadow = (shadow & ~(Word{0x3FF} << 10)) | word << 10;
+      const std::uint32_t slots = (state_.lows >> r & 1) | (state_.highs >> r & 1) << 10;
+      std::uint32_t& shadow = state_.shadow[r * columns_ + q];
+      shadow = (shadow & ~(slots * 0x3FF)) | slots * weight_word(in, r);
     }
-  }
-
-  // Notes what kinds of weights row r has.
-  void look_at(int r) {
-    Word shifts = 0, pairs = 0, halves = 0;
-    for (int q = 0; q < columns_; q++) {
-      const Word sign = state_.sign[r * columns_ + q];
-      shifts |= state_.weight[r * columns_ + q] >> SHIFT_AT;
-      pairs |= sign ^ sign >> STRIDE;
-      halves |= sign ^ sign >> 2 * STRIDE;
-    }
-    const bool split = pairs & (1 | Word{1} << 2 * STRIDE);
-    const auto note = [r](std::uint32_t& rows, bool value) {
-      rows = (rows & ~(1u << r)) | static_cast<std::uint32_t>(value) << r;
-    };
-    note(state_.shifted, shifts);
-    note(state_.split_pairs, split);
-    note(state_.split_all, split || halves & 1);
   }
 
   // The words at the feet of the columns, packed.
   void foot(svBitVecVal* psum) const {
     constexpr int BITS = 4 * STRIDE;
-    unsigned __int128 held = 0;
-    int bits = 0;
-    for (int q = 0; q < quads_; q++) {
-      const std::int64_t wave = now_ - ROWS - 1 - latency_ - q;
-      held |= static_cast<unsigned __int128>(state_.sums[(wave & wave_mask_) * columns_ + q]) << bits;
-      for (bits += BITS; bits >= 32; bits -= 32) {
-        *psum++ = static_cast<svBitVecVal>(held);
-        held >>= 32;
-      }
+    const int n = (BITS * quads_ + 31) / 32;
+    std::fill_n(psum, n, 0);
+    const int above = ROWS + latency_;
+    auto columns = static_cast<Word>(state_.touched >> above) & (~Word{0} >> (COLUMNS_MAX - quads_));
+    for (; columns; columns &= columns - 1) {
+      const int q = __builtin_ctzll(columns);
+      const std::int64_t wave = now_ - 1 - above - q;
+      const Word word = state_.sums[(wave & wave_mask_) * columns_ + q];
+      const int at = BITS * q / 32, bit = BITS * q % 32;
+      const auto placed = static_cast<unsigned __int128>(word) << bit;
+      psum[at] |= static_cast<svBitVecVal>(placed);
+      psum[at + 1] |= static_cast<svBitVecVal>(placed >> 32);
+      if (bit > 4) psum[at + 2] |= static_cast<svBitVecVal>(placed >> 64);
     }
-    if (bits) *psum = static_cast<svBitVecVal>(held);
   }
 
   int quads_, latency_, columns_;
