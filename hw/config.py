@@ -77,7 +77,8 @@ class MatrixConfig:
     rows : rows of a unit, along K; 32 rows are a row group.
     cols : columns of a unit, along N; a quad is one row by four columns.
     accumulator_rows : rows of activations (M) which a unit accumulates at once.
-    output_rows : depth of a unit's output buffer, in rows.
+    output_rows : depth of a unit's output buffer, in rows. At least accumulator_rows: where several passes
+        make up a row of results, all rows of a job are under way at once.
     product_latency, sum_latency, add_latency, quantise_latency : register stages in the quad's product,
         in the rounding of the block sum, in the binary32 adder and in the quantiser, in cycles.
     """
@@ -99,7 +100,12 @@ class MatrixConfig:
         _whole("matrix", self, "accumulator_rows", 1, 4096, power_of_two=True)
         _whole("matrix", self, "output_rows", 1, 4096, power_of_two=True)
         _whole("matrix", self, "product_latency", 0, 1)
-        for name in ("sum_latency", "add_latency", "quantise_latency"):
+        if self.output_rows < self.accumulator_rows:
+            raise ConfigError("matrix.output_rows", self.output_rows,
+                              f"at least accumulator_rows, which is {self.accumulator_rows}")
+        # The accumulator is read while the block sum is rounded, which takes a cycle at least.
+        _whole("matrix", self, "sum_latency", 1, 4)
+        for name in ("add_latency", "quantise_latency"):
             _whole("matrix", self, name, 0, 4)
 
     @property
@@ -221,7 +227,7 @@ PRESETS = {
             hbm=HbmConfig(pseudo_channels=1))),
         # The default of demos and benchmarks.
         ChipConfig(name="small", tiles=1, tile=TileConfig(
-            matrix=MatrixConfig(units=1, rows=32, cols=32, accumulator_rows=256),
+            matrix=MatrixConfig(units=1, rows=32, cols=32, accumulator_rows=256, output_rows=256),
             hbm=HbmConfig(pseudo_channels=1))),
         # The published chip; what is not published (clock, array shape) is chosen to give its peaks.
         ChipConfig(name="full", tiles=64, tile=TileConfig(

@@ -27,9 +27,9 @@ ILLEGAL = {
     "tile.matrix.rows": [0, 16, 33, 48, 288, "x"],
     "tile.matrix.cols": [0, 2, 30, 260],
     "tile.matrix.accumulator_rows": [0, 3, 48, 8192],
-    "tile.matrix.output_rows": [0, 3, 48, 8192],
+    "tile.matrix.output_rows": [0, 3, 48, 128, 8192],
     "tile.matrix.product_latency": [-1, 2],
-    "tile.matrix.sum_latency": [-1, 5],
+    "tile.matrix.sum_latency": [-1, 0, 5],
     "tile.matrix.add_latency": [-1, 5],
     "tile.matrix.quantise_latency": [-1, 5],
     "tile.hbm.pseudo_channels": [0, 65],
@@ -59,9 +59,9 @@ def test_illegal_value(path, value):
 
 
 @pytest.mark.parametrize("path,values", [
-    ("matrix.rows", [32, 256]), ("cols", [4, 256]), ("units", [1, 64]), ("accumulator_rows", [1, 4096]),
-    ("output_rows", [1, 4096]), ("product_latency", [0, 1]), ("sum_latency", [0, 4]), ("add_latency", [0, 4]),
-    ("quantise_latency", [0, 4]), ("bank_groups", [2, 4]), ("stack_ids", [1, 4]), ("hbm.rows", [64, 65536]),
+    ("matrix.rows", [32, 256]), ("cols", [4, 256]), ("units", [1, 64]), ("accumulator_rows", [1, 256]),
+    ("output_rows", [256, 4096]), ("product_latency", [0, 1]), ("sum_latency", [1, 4]),
+    ("add_latency", [0, 4]), ("quantise_latency", [0, 4]), ("bank_groups", [2, 4]), ("stack_ids", [1, 4]), ("hbm.rows", [64, 65536]),
     ("tiles", [1, 256]), ("gbit_s_pin", [1, 10]), ("clock_ghz", [1.6, 4]),
 ])
 def test_edges_of_the_ranges_are_legal(path, values):
@@ -101,7 +101,7 @@ def test_presets():
         m = config.tile.matrix
         sizes[name] = (config.tiles, m.units, m.rows, m.cols, m.accumulator_rows, m.output_rows)
     assert sizes == {
-        "tiny": (1, 1, 32, 8, 16, 64), "small": (1, 1, 32, 32, 256, 64), "full": (64, 16, 64, 64, 128, 128)}
+        "tiny": (1, 1, 32, 8, 16, 64), "small": (1, 1, 32, 32, 256, 256), "full": (64, 16, 64, 64, 128, 128)}
     for name, config in PRESETS.items():
         assert preset(name) is config and config.name == name
         for weight_format in BLOCK_BYTES:
@@ -141,7 +141,8 @@ def test_hash_tells_configurations_apart_and_is_stable():
         # pins, banks and page_bytes have one legal value each.
         other = {"name": "x", "tile.hbm.bank_groups": 2, "tile.hbm.stack_ids": 2, "tile.clock_ghz": 1.5,
                  "tile.hbm.gbit_s_pin": 9.0, "tile.matrix.product_latency": 0, "tile.matrix.sum_latency": 1,
-                 "tile.matrix.add_latency": 1, "tile.matrix.quantise_latency": 1}.get(path)
+                 "tile.matrix.add_latency": 1, "tile.matrix.output_rows": 256,
+                 "tile.matrix.quantise_latency": 1}.get(path)
         if other is None and path not in ("tile.hbm.pins", "tile.hbm.banks", "tile.hbm.page_bytes"):
             other = value // 2 if value > 1 else 2
         if other is not None:
