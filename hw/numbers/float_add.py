@@ -4,6 +4,7 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from . import fast
 from .formats import CANONICAL_NAN, INFINITY, Binary32
 from .rounding import normalise, round_nearest_even
 from .stages import Stages, check_latency, named
@@ -51,6 +52,10 @@ class Float32Adder(wiring.Component):
     def module_name(self):
         """Name of the module that hw.emit makes of this component."""
         return f"float_add_l{self._latency}"
+
+    def fast_view(self):
+        """Files of the simulation-only description of this module (:func:`hw.emit.verilog`)."""
+        return fast.adder(self)
 
     def elaborate(self, platform):
         m = Module()

@@ -4,6 +4,7 @@ from amaranth.hdl import C, Cat, Module, Mux, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from . import fast
 from .formats import CANONICAL_NAN, INFINITY
 from .rounding import normalise, round_nearest_even
 from .stages import Stages, check_latency, named
@@ -61,6 +62,10 @@ class SumToFloat32(wiring.Component):
     def module_name(self):
         """Name of the module that hw.emit makes of this component."""
         return f"sum_to_float_w{self._width}_l{self._latency}"
+
+    def fast_view(self):
+        """Files of the simulation-only description of this module (:func:`hw.emit.verilog`)."""
+        return fast.sum_to_float(self)
 
     def elaborate(self, platform):
         m = Module()

@@ -1,6 +1,5 @@
 """The matrix engine in simulation, as a library: jobs in, results and cycles out."""
 
-import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -8,8 +7,11 @@ import numpy as np
 
 from golden.formats import Format, MXTensor
 from hw.config import MatrixConfig
+from hw.matrix.column import QuadColumn
 from hw.matrix.engine import Engine
-from hw.matrix.job import Command, Output, Response, Status
+from hw.matrix.foot import Foot
+from hw.matrix.job import Command, Output, Status
+from hw.matrix.unit import Unit
 from hw.numbers.formats import Mode
 from tb.build import Options, build
 from tb.simulator import Segment, Simulator
@@ -74,10 +76,23 @@ class SimulatedEngine:
         self.config = config
         self.view = view
         options = {"optimise": "-O1", **options}
+        options.setdefault("optimise", "-O1" if config.units * config.cols <= 64 else "-O2")
+        if config.units * config.cols > 32:
+            options.setdefault("hierarchical", self.repeated_modules(config, view))
         self.bench = build(Engine(config), name=f"engine_{view}", config=config,
                            options=Options(view=view, **options), log=log)
         self.simulator = Simulator(self.bench, **(simulator or {}))
         self.cycles = 0
+
+    @staticmethod
+    def repeated_modules(config, view):
+        """Modules that Verilator compiles once for all their instances."""
+        modules = [Foot(config).module_name]
+        if view == "rtl":
+            modules.append(QuadColumn(product_latency=config.product_latency).module_name)
+        if config.units > 1:
+            modules.append(Unit(config).module_name)
+        return tuple(modules)
 
     def __enter__(self):
         self.simulator.__enter__()
@@ -226,5 +241,3 @@ def _interleave(jobs, beats):
     flush()
     return [part for part in parts if len(part)]
 
-
-assert dataclasses and Response
