@@ -62,7 +62,8 @@ def test_illegal_value(path, value):
     ("matrix.rows", [32, 256]), ("cols", [4, 256]), ("units", [1, 64]), ("accumulator_rows", [1, 256]),
     ("output_rows", [256, 4096]), ("product_latency", [0, 1]), ("sum_latency", [1, 4]),
     ("add_latency", [0, 4]), ("quantise_latency", [0, 4]), ("bank_groups", [2, 4]),
-    ("stack_ids", [1, 4]), ("hbm.rows", [64, 65536]), ("tiles", [1, 256]), ("gbit_s_pin", [1, 10]), ("clock_ghz", [1.6, 4]),
+    ("stack_ids", [1, 4]), ("hbm.rows", [64, 65536]), ("tiles", [1, 256]), ("gbit_s_pin", [1, 10]),
+    ("clock_ghz", [1.6, 4]),
 ])
 def test_edges_of_the_ranges_are_legal(path, values):
     for value in values:
