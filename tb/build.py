@@ -28,6 +28,7 @@ __all__ = ["Bench", "BuildError", "Options", "build", "build_root", "config_hash
 
 JOBS = min(os.cpu_count() or 1, 4)
 SINGLE_FILE_BYTES = 1_000_000  # of generated C++
+KEPT = 60  # builds
 
 
 class BuildError(RuntimeError):
@@ -49,7 +50,11 @@ class Options:
     threads : int
         Threads of the model; more than 1 loses on small designs and on busy machines.
     view : str
-        "rtl", or "fast" for the simulation-only descriptions of the components that have one (hw.emit.verilog).
+        "rtl", or "fast" for the simulation-only descriptions of the components that have one
+        (hw.emit.verilog).
+    hierarchical : tuple[str, ...]
+        Verilog modules that Verilator compiles by themselves, once however often they occur. Quicker to build
+        where there are many; signals inside them can be neither probed nor traced.
     probes : tuple[tuple[str, str], ...]
         (Verilog module, signal) pairs kept visible besides the ports.
     verilator_args : tuple[str, ...]
@@ -61,6 +66,7 @@ class Options:
     output_split: int = 0
     threads: int = 1
     view: str = "rtl"
+    hierarchical: tuple = ()
     probes: tuple = ()
     verilator_args: tuple = ()
 
@@ -80,6 +86,8 @@ class Options:
                 "--output-split", str(self.output_split), "-LDFLAGS", "-rdynamic"]
         if self.waves:
             args += ["--trace-fst", "--trace-structs"]
+        if self.hierarchical:
+            args.append("--hierarchical")
         if self.threads > 1:
             args += ["--threads", str(self.threads)]
         return args + list(self.verilator_args)
@@ -173,7 +181,7 @@ def build(component, *, name, options=None, config=None, constants=None, log=Non
     files["bench.sv"] = top.top_verilog(module=name, streams=streams, others=others, ports=ports,
                                         constants=constants)
     files.update(top.end_modules(streams))
-    files["public.vlt"] = top.public_file(options.probes)
+    files["public.vlt"] = top.public_file(options.probes, options.hierarchical)
     support = support_sources()
     versions = tool_versions()
     key = _hash({"files": files, "support": support, "versions": versions,
@@ -181,7 +189,9 @@ def build(component, *, name, options=None, config=None, constants=None, log=Non
     root = build_root()
     directory = root / f"{name}-{key}"
     seconds = 0.0
-    if not (directory / "manifest.json").exists():
+    if (directory / "manifest.json").exists():
+        os.utime(directory / "manifest.json")  # for _prune
+    else:
         root.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(root / f"{name}-{key}.lock"):
             if not (directory / "manifest.json").exists():
@@ -217,16 +227,26 @@ def _make(directory, files, support, options, manifest, begun):
         _compile(runner, runner_arguments, support, log)
     except subprocess.CalledProcessError as error:
         raise BuildError(_explain(directory, error, log)) from None
-    for leftover in [*work.glob("*.o"), *work.glob("*.a"), *work.glob("*.gch"), *work.glob("*.d")]:
-        leftover.unlink()
+    for leftover in [path for path in work.rglob("*") if path.suffix in (".o", ".a", ".gch", ".d")]:
+        if leftover.is_file():
+            leftover.unlink()
     manifest["build_seconds"] = round(time.monotonic() - begun, 2)
     (work / "manifest.json").write_text(json.dumps(manifest, indent=1, default=str) + "\n")
     shutil.rmtree(directory, ignore_errors=True)
     work.rename(directory)
+    _prune(directory.parent)
+
+
+def _prune(root):
+    """Remove all but the last used builds, so that a working directory does not grow without end."""
+    used = sorted((path for path in root.glob("*/manifest.json")), key=lambda path: path.stat().st_mtime)
+    for path in used[:-KEPT]:
+        shutil.rmtree(path.parent, ignore_errors=True)
+        Path(f"{path.parent}.lock").unlink(missing_ok=True)
 
 
 def _make_variables(work):
-    """Small models compile quickest as one file; in large ones the code that runs once shall not be optimised."""
+    """Small models compile quickest as one file; in large ones code that runs once is not optimised."""
     size = sum(path.stat().st_size for path in work.glob("Vtop*.cpp"))
     return ["VM_PARALLEL_BUILDS=1"] if size > SINGLE_FILE_BYTES else []
 

@@ -183,11 +183,14 @@ def end_modules(streams):
     return files
 
 
-def public_file(probes):
-    """Text of the ``.vlt`` file: the ports that cocotb uses, and ``probes`` as (module, signal) pairs."""
+def public_file(probes, hierarchical=()):
+    """Text of the ``.vlt`` file: the ports that cocotb uses, ``probes`` as (module, signal) pairs, and the
+    modules that are compiled by themselves.
+    """
     lines = ["`verilator_config"]
     for name in ("clk", "rst", "cycle", "wakeup"):
         lines.append(f'public_flat_rw -module "{TOP}" -var "{name}"')
     for module, signal in probes:
         lines.append(f'public_flat_rd -module "{module}" -var "{signal}"')
+    lines += [f'hier_block -module "{module}"' for module in hierarchical]
     return "\n".join([*lines, ""])

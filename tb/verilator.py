@@ -94,6 +94,8 @@ class Runner(cocotb_runner.Verilator):
         own = [str(self.build_dir / name) for name in DPI_SOURCES + self.cxx]
         at = next(i for i, arg in enumerate(verilate) if arg.endswith("verilator.cpp"))
         verilate[at:at + 1] = own
+        if self.options.hierarchical:
+            make[make.index("Vtop.mk")] = "Vtop_hier.mk"
         make += [f"OPT_FAST={self.options.optimise}", f"OPT_GLOBAL={self.options.optimise}", "OPT_SLOW=-O0"]
         return [verilate, make]
 

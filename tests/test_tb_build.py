@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from amaranth.hdl import Instance, Module
 from amaranth.lib import stream, wiring
@@ -16,7 +17,9 @@ from amaranth.lib.wiring import In, Out
 from tb import build as build_module
 from tb import runtime
 from tb.build import BuildError, Options, build, config_hash
-from tests.stream_relay import Relay, relay_bench
+from tb.simulator import Simulator
+from tb.stalls import Stalls
+from tests.stream_relay import Relay, beats, relay_bench, sums
 
 ROOT = Path(__file__).parents[1]
 
@@ -68,6 +71,7 @@ def test_everything_that_matters_is_in_the_key(monkeypatch, tmp_path):
     first, again, *others = keys(
         monkeypatch, {}, {}, {"name": "relais"}, {"options": Options(waves=True)},
         {"options": Options(optimise="-O1")}, {"options": Options(output_split=5000)},
+        {"options": Options(hierarchical=("relay",))},
         {"options": Options(probes=(("relay", "stopped"),))}, {"constants": {"offset": 3}})
     assert first == again
     assert len({first, *others}) == 1 + len(others)
@@ -154,3 +158,23 @@ def test_no_absolute_path_in_generated_sources():
     bench = relay_bench()
     for path in [*bench.directory.glob("*.v"), *bench.directory.glob("*.sv"), bench.directory / "public.vlt"]:
         assert str(ROOT) not in path.read_text()
+
+
+def test_old_builds_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(build_module, "KEPT", 2)
+    for age in range(4):
+        (tmp_path / f"b{age}").mkdir()
+        (tmp_path / f"b{age}" / "manifest.json").write_text("{}")
+        os.utime(tmp_path / f"b{age}" / "manifest.json", (1000 - age, 1000 - age))
+    (tmp_path / "half.part").mkdir()
+    build_module._prune(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b0", "b1", "half.part"]
+
+
+@pytest.mark.nightly
+def test_hierarchical_build_gives_the_same_bits():
+    words, expected = beats(100)
+    bench = build(Relay(), name="relay", options=Options(hierarchical=("relay",)))
+    with Simulator(bench) as simulator:
+        result = simulator.run({"i__0": words}, {"o": 100}, stalls=Stalls(probability=0.3))
+    assert np.array_equal(sums(result)[0], expected)
