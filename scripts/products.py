@@ -83,10 +83,11 @@ class Settings:
 
 
 def run_product(x: MXTensor, w: MXTensor, c: np.ndarray | None, *, title: str, settings: Settings,
-                more: dict | None = None) -> None:
+                more: dict | None = None, measure: Callable[[object], dict] | None = None) -> None:
     """Multiply on the simulated engine, compare with golden bit for bit, and print the report.
 
-    `more`: further entries of the report, by key of the JSON document.
+    `more`: further entries of the report, by key of the JSON document (`notes`: lines of the table).
+    `measure`: gives more of them from Y.
     Raises `CheckFailed` after the report of a failure is printed, `ValueError` for a product that the
     engine cannot do.
     """
@@ -131,7 +132,9 @@ def run_product(x: MXTensor, w: MXTensor, c: np.ndarray | None, *, title: str, s
         "macs": product.macs, "utilisation": product.utilisation,
         "simulated_cycles_per_second": round(product.cycles_per_second), "wave": settings.wave,
     }
+    document |= measure(product.y) if measure else {}
     if settings.as_json:
+        document.pop("notes", None)
         print_json(document)
     else:
         _print(document, config, settings)
