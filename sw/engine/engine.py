@@ -68,14 +68,13 @@ class SimulatedEngine:
     ----------
     config : MatrixConfig
     view : "rtl" or "fast": which description of the arrays is simulated
-    options : further fields of tb.build.Options; ``optimise`` is "-O1" by default, for a quick build
+    options : further fields of tb.build.Options; defaults follow from the size
     simulator : keyword arguments of tb.simulator.Simulator
     """
 
     def __init__(self, config: MatrixConfig, *, view="rtl", simulator=None, log=print, **options):
         self.config = config
         self.view = view
-        options = {"optimise": "-O1", **options}
         options.setdefault("optimise", "-O1" if config.units * config.cols <= 64 else "-O2")
         if config.units * config.cols > 32:
             options.setdefault("hierarchical", self.repeated_modules(config, view))
