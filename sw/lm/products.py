@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from golden.formats import Format, MXTensor, encode_elements, quantise
+from golden.formats import Format, MXTensor, quantise
 from golden.matmul import MODES, PreparedWeights, matmul
 from sw.lm.parameters import Parameters
 
@@ -44,43 +44,6 @@ class Float32Products:
         return p @ v_t.T
 
 
-def quantise_weights(weights: np.ndarray, format: Format, *, scale: str = "floor") -> MXTensor:
-    """MX blocks of weights, float32 [..., K].
-
-    Parameters
-    ----------
-    scale : "floor" is the direct cast of docs/numbers.md section 7, the same as for activations. "search" is
-        weight preparation off line: for each block the exponent of the direct cast or the next one, whichever
-        gives the smaller squared error (the direct cast on a tie).
-    """
-    direct = quantise(weights, format)
-    if scale == "floor":
-        return direct
-    if scale != "search":
-        raise ValueError(f"scale is {scale!r}; 'floor' and 'search' are allowed.")
-    scales = np.where(direct.scales < 254, direct.scales + np.uint8(1), direct.scales)
-    by_element = np.repeat(scales.astype(np.int32), 32, axis=-1)[..., : direct.k]
-    # Exact: a power of two, and encode_elements rounds once. Blocks with NaN or infinity stay as they are.
-    with np.errstate(invalid="ignore"):
-        scaled = np.where(by_element == 255, 0.0, np.ldexp(weights.astype(np.float64), 127 - by_element))
-    wider = MXTensor(format=format, codes=encode_elements(scaled, format), scales=scales)
-    better = _squared_error(wider, weights) < _squared_error(direct, weights)
-    chosen = np.repeat(better, 32, axis=-1)[..., : direct.k]
-    return MXTensor(
-        format=format,
-        codes=np.where(chosen, wider.codes, direct.codes),
-        scales=np.where(better, scales, direct.scales),
-    )
-
-
-def _squared_error(tensor: MXTensor, weights: np.ndarray) -> np.ndarray:
-    """Of each block: float64 [..., ceil(K/32)]."""
-    with np.errstate(invalid="ignore"):
-        error = (tensor.dequantise() - weights) ** 2
-    starts = np.arange(0, tensor.k, 32)
-    return np.add.reduceat(error, starts, axis=-1)
-
-
 def formats_of(mode: str) -> tuple[Format, Format]:
     """Formats of activations and weights of a mode; `ValueError` for an unknown one."""
     if mode not in MODES:
@@ -88,16 +51,50 @@ def formats_of(mode: str) -> tuple[Format, Format]:
     return MODES[mode]
 
 
+class QuantisedWeights:
+    """All linear weights of a model in one MX format, cast directly (docs/numbers.md section 7).
+
+    Parameters
+    ----------
+    parameters : the float32 weights are read one at a time and not kept.
+    format : of every weight.
+    progress : called with the name of each weight that is ready.
+
+    Members
+    -------
+    format : as given.
+    tensors : name of a product in `LlamaConfig.linear_shapes` -> `MXTensor` [N, K], one byte an element.
+    """
+
+    def __init__(
+        self, parameters: Parameters, format: Format, *, progress: Callable[[str], None] | None = None
+    ):
+        self.format = format
+        self.tensors: dict[str, MXTensor] = {}
+        self._prepared: dict[str, PreparedWeights] = {}
+        for name in parameters.config.linear_shapes():
+            self.tensors[name] = quantise(parameters.linear(name), format)
+            if progress:
+                progress(name)
+
+    def prepared(self, name: str) -> PreparedWeights:
+        """The same weights decoded for `golden.matmul`, kept after the first call (4 bytes an element)."""
+        if name not in self._prepared:
+            self._prepared[name] = PreparedWeights.of(self.tensors[name])
+        return self._prepared[name]
+
+
 class GoldenProducts:
     """Products in an MX mode by the golden model, which the RTL equals bit for bit.
 
-    Weights are quantised once. Activations are quantised as they come; in attention the keys and the values
-    take the place of the weights and have the weights' format.
+    Activations are quantised as they come. In attention the keys and the values take the place of the weights
+    and have the weights' format; values are cut in blocks along the tokens, so that in a pass of many tokens
+    a later token of the same block of 32 can change the scale of an earlier one.
 
     Parameters
     ----------
     mode : "mxfp8_mxfp8", "mxfp8_mxfp4" or "mxfp4_mxfp4" (activations_weights).
-    weights_scale : "floor" or "search", see `quantise_weights`; keys and values are always cast directly.
+    weights : weights to share with another back end; made from `parameters` where not given.
     progress : called with the name of each weight that is ready.
     """
 
@@ -106,26 +103,24 @@ class GoldenProducts:
         parameters: Parameters,
         mode: str,
         *,
-        weights_scale: str = "floor",
+        weights: QuantisedWeights | None = None,
         progress: Callable[[str], None] | None = None,
     ):
         self.mode = mode
-        self.activations, self.weights = formats_of(mode)
-        self._prepared: dict[str, PreparedWeights] = {}
-        for name in parameters.config.linear_shapes():
-            tensor = quantise_weights(parameters.linear(name), self.weights, scale=weights_scale)
-            self._prepared[name] = PreparedWeights.of(tensor)
-            if progress:
-                progress(name)
+        self.activations, weights_format = formats_of(mode)
+        self.weights = weights or QuantisedWeights(parameters, weights_format, progress=progress)
+        if self.weights.format is not weights_format:
+            raise ValueError(f"weights have the format {self.weights.format.name}; mode {mode} takes "
+                             f"{weights_format.name}.")
 
     def _product(self, x: np.ndarray, w: "MXTensor | PreparedWeights") -> np.ndarray:
         return matmul(quantise(x, self.activations), w)
 
     def linear(self, name, x):
-        return self._product(x, self._prepared[name])
+        return self._product(x, self.weights.prepared(name))
 
     def attention_scores(self, layer, kv_head, q, k):
-        return self._product(q, quantise(k, self.weights))
+        return self._product(q, quantise(k, self.weights.format))
 
     def attention_values(self, layer, kv_head, p, v_t):
-        return self._product(p, quantise(v_t, self.weights))
+        return self._product(p, quantise(v_t, self.weights.format))
