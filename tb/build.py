@@ -20,6 +20,7 @@ import filelock
 
 from hw import emit
 from tb import runtime, top
+from tb.netlist import Netlist
 from tb.runs import waves_wanted
 from tb.verilator import Runner, environment, support_sources, tool_versions
 
@@ -55,8 +56,8 @@ class Options:
     hierarchical : tuple[str, ...]
         Verilog modules that Verilator compiles by themselves, once however often they occur. Quicker to build
         where there are many; signals inside them can be neither probed nor traced.
-    probes : tuple[tuple[str, str], ...]
-        (Verilog module, signal) pairs kept visible besides the ports.
+    probes : tuple[str, ...]
+        Signals below the design that are kept visible and read when a run fails: ``"dispatcher.state"``.
     verilator_args : tuple[str, ...]
         Further flags.
     """
@@ -177,11 +178,13 @@ def build(component, *, name, options=None, config=None, constants=None, log=Non
         options = dataclasses.replace(options, waves=True)
     streams, others = top.streams_of(component)
     files = dict(emit.verilog(component, name=name, view=options.view))
+    netlist = Netlist(files)
     ports = top.module_ports(files, name)
     files["bench.sv"] = top.top_verilog(module=name, streams=streams, others=others, ports=ports,
                                         constants=constants)
     files.update(top.end_modules(streams))
-    files["public.vlt"] = top.public_file(options.probes, options.hierarchical)
+    files["public.vlt"] = top.public_file([netlist.resolve(name, path) for path in options.probes],
+                                          options.hierarchical)
     support = support_sources()
     versions = tool_versions()
     key = _hash({"files": files, "support": support, "versions": versions,

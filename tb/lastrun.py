@@ -62,7 +62,7 @@ def open_viewer():
     if not last["found"]:
         last["reason"] = last["sentence"]
     elif not last["viewers"]:
-        last["reason"] = f"the run has no wave; JALAPENO_WAVES=1 {last['repeat']} makes one"
+        last["reason"] = f"the run has no wave; {last['report']['wave_command']} makes one"
     elif not last["viewers"][0]["installed"]:
         last["reason"] = "neither surfer nor gtkwave is installed"
     else:
@@ -91,7 +91,7 @@ def render(path=None, *, signals=None, before=12, after=8):
     last = describe()
     if not last["found"] or "wave" not in last["files"]:
         raise ValueError(last["sentence"] if not last["found"] else
-                         f"the last failure has no wave; JALAPENO_WAVES=1 {last['repeat']} makes one")
+                         f"the last failure has no wave; {last['report']['wave_command']} makes one")
     wave = Wave(last["files"]["wave"])
     if signals is None:
         signals = ["bench.clk", *[name for name in wave.names if name.startswith("bench.") and

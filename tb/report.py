@@ -21,6 +21,7 @@ __all__ = ["CheckFailure", "Context", "Report", "compare_bytes", "compare_float3
            "simulation_failure"]
 
 EVENTS_SHOWN = 12
+WINDOW = 10_000  # cycles before the place in question that a wave of a long run keeps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,12 +96,19 @@ class Report:
         if self.command:
             lines.append(f"Repeat: {self.command}")
             if not self.wave:
-                lines.append(f"With a wave: JALAPENO_WAVES=1 {self.command}")
+                lines.append(f"With a wave: {self.wave_command()}")
         return "\n".join(lines)
+
+    def wave_command(self):
+        """The command that repeats the run and keeps a wave, of a window where the run is long."""
+        window = ""
+        if self.wave_cycle is not None and self.wave_cycle > WINDOW:
+            window = f" JALAPENO_WAVE_CYCLES={self.wave_cycle - WINDOW}:{self.wave_cycle + WINDOW // 10}"
+        return f"JALAPENO_WAVES=1{window} {self.command}"
 
     def as_json(self):
         """The report as a tree for ``json``."""
-        return {"sentence": self.sentence(), **dataclasses.asdict(self)}
+        return {"sentence": self.sentence(), "wave_command": self.wave_command(), **dataclasses.asdict(self)}
 
 
 class CheckFailure(AssertionError):

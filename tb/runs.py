@@ -12,7 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-__all__ = ["default_command", "last_failure", "new_run", "runs_root", "set_last_failure", "waves_wanted"]
+__all__ = ["default_command", "last_failure", "new_run", "runs_root", "set_last_failure", "wave_window",
+           "waves_wanted"]
 
 PROJECT = Path(__file__).parent.parent
 KEPT = 100  # runs; older ones are removed
@@ -26,6 +27,26 @@ def runs_root():
 def waves_wanted():
     """Whether the environment asks for waves of everything (``JALAPENO_WAVES=1``)."""
     return os.environ.get("JALAPENO_WAVES", "") not in ("", "0")
+
+
+def wave_window():
+    """First and last cycle of the waves that the environment asks for.
+
+    ``JALAPENO_WAVE_CYCLES=FIRST:LAST`` (cycle numbers as in the wave; either may be empty) keeps the wave of
+    a long job small.
+
+    Raises
+    ------
+    ValueError
+        The variable is not two numbers in order.
+    """
+    text = os.environ.get("JALAPENO_WAVE_CYCLES", ":")
+    match = re.fullmatch(r"(\d*):(\d*)", text)
+    first = int(match[1] or 0) if match else 0
+    last = int(match[2]) if match and match[2] else None
+    if not match or (last is not None and last < first):
+        raise ValueError(f"JALAPENO_WAVE_CYCLES is {text!r}; it must be FIRST:LAST, cycle numbers in order")
+    return first, last
 
 
 def default_command():

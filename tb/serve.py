@@ -32,7 +32,7 @@ def _library():
 
 
 def _probe(dut, name):
-    handle = dut
+    handle = dut["dut"]
     for part in name.split("."):
         handle = handle[part]
     return str(handle.value)

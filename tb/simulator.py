@@ -22,12 +22,14 @@ from tb.build import build_root
 from tb.protocol import Kind, Outcome
 from tb.request import INPUTS, OUTPUTS, Buffer, Segment, encode
 from tb.result import Result, StreamResult, decode, sentence
-from tb.runs import waves_wanted
+from tb.runs import default_command, new_run, wave_window, waves_wanted
 from tb.verilator import Runner
+from tb.views import write_views
 
 __all__ = ["Buffer", "Result", "Segment", "SimulationError", "Simulator", "StreamResult"]
 
 PROJECT = Path(__file__).parent.parent
+SESSION_WAVE_BYTES = 1 << 28  # of a wave that JALAPENO_WAVES=1 asks for
 
 
 class SimulationError(RuntimeError):
@@ -46,17 +48,13 @@ class Simulator:
     bench : tb.build.Bench
     watchdog : int
         A run is hung when no stream moved for so many cycles (plus the longest stall it was given).
-    probes : tuple[str, ...]
-        Hierarchical names below the top, as ``dut.control.state``, read when a run does not end well; they
-        must have been made visible by the build's options.
     verilator_seed : int
         For what Verilator randomises itself.
     """
 
-    def __init__(self, bench, *, watchdog=20_000, probes=(), verilator_seed=1):
+    def __init__(self, bench, *, watchdog=20_000, verilator_seed=1):
         self.bench = bench
         self.watchdog = watchdog
-        self.probes = tuple(probes)
         self.verilator_seed = verilator_seed
         self._process = None
         self._channel = None
@@ -109,11 +107,20 @@ class Simulator:
         self._must_reset = True
         self._session_wave = None
         if waves_wanted() and self.bench.options.waves:
-            self._session_wave = directory / "wave.fst"
-            self.open_wave(self._session_wave)
+            self._session_wave = self._open_session_wave()
+
+    def _open_session_wave(self):
+        directory = new_run(f"waves {self.bench.name}", {
+            "command": default_command(), "simulator_seed": self.verilator_seed, "config": self.bench.config,
+            "bench": {"name": self.bench.name, "hash": self.bench.hash}})
+        first, last = wave_window()
+        self.open_wave(directory / "wave.fst", first=first, last=last, limit=SESSION_WAVE_BYTES)
+        return directory / "wave.fst"
 
     def close(self):
         """End the process, complete its open waves, and remove what it left on disk."""
+        if self._process is not None and self._pending is None:
+            self.finish_wave()
         self._stop()
         while self._directories:
             self._directories.pop().cleanup()
@@ -139,6 +146,16 @@ class Simulator:
     def process_id(self):
         """Of the simulation process, or None while there is none."""
         return None if self._process is None else self._process.pid
+
+    def _ask(self, kind, request, fd=None):
+        """Send a request that is not a run, and return its answer."""
+        if self._pending is not None:
+            # Whatever arrives in the middle of a run ends it: that is how a process notices a lost client.
+            raise SimulationError(f"{self.bench.name} is running; take its result first")
+        protocol.send(self._channel, kind, json.dumps(request).encode())
+        if fd is not None:
+            socket.send_fds(self._channel, [b"f"], [fd])
+        return self._expect(Kind.OK)
 
     def _expect(self, kind):
         try:
@@ -200,10 +217,7 @@ class Simulator:
         return Buffer(number=number, size=array.nbytes)
 
     def _map(self, number, fd, offset, size, writable):
-        body = json.dumps({"buffer": number, "offset": offset, "size": size, "writable": int(writable)})
-        protocol.send(self._channel, Kind.MAP, body.encode())
-        socket.send_fds(self._channel, [b"f"], [fd])
-        self._expect(Kind.OK)
+        self._ask(Kind.MAP, {"buffer": number, "offset": offset, "size": size, "writable": int(writable)}, fd)
 
     def _arena(self, number, size):
         """The shared buffer of inputs or outputs of single runs, at least ``size`` bytes."""
@@ -307,8 +321,8 @@ class Simulator:
         if result.outcome == Outcome.DONE:
             self._must_reset = False
             return result
-        if self.probes:
-            result.probes = self.read_probes(self.probes)
+        if self.bench.options.probes:
+            result.probes = self.read_probes(self.bench.options.probes)
         raise SimulationError(sentence(self.bench.name, result, request.watchdog), result)
 
     # -- waves and probes -------------------------------------------------------------------------------
@@ -321,24 +335,24 @@ class Simulator:
         path = Path(path).absolute()
         path.parent.mkdir(parents=True, exist_ok=True)
         request = {"path": str(path), "first": first, "last": -1 if last is None else last, "limit": limit}
-        protocol.send(self._channel, Kind.WAVE, json.dumps(request).encode())
-        self._expect(Kind.OK)
+        self._ask(Kind.WAVE, request)
 
     def close_wave(self):
         """Complete the wave file; True when it had been cut at its size limit."""
-        protocol.send(self._channel, Kind.WAVE, json.dumps({"path": None}).encode())
-        return json.loads(self._expect(Kind.OK))["truncated"]
+        return json.loads(self._ask(Kind.WAVE, {"path": None}))["truncated"]
 
     def finish_wave(self):
-        """Complete the wave that ``JALAPENO_WAVES=1`` asked for; its path, or None where there is none."""
+        """Complete the wave that ``JALAPENO_WAVES=1`` asked for, with its views; its path, or None."""
         path, self._session_wave = self._session_wave, None
         if path is None:
             return None
         if self._process is not None:
             self.close_wave()
-        return path if path.is_file() else None
+        if not path.is_file():
+            return None
+        write_views(path.parent, path, self.bench.streams, cycle=0)
+        return path
 
     def read_probes(self, names):
-        """Values of signals below the top as strings of bits."""
-        protocol.send(self._channel, Kind.PROBE, json.dumps(list(names)).encode())
-        return json.loads(self._expect(Kind.OK))
+        """Values, as strings of bits, of signals below the design that the build made visible."""
+        return json.loads(self._ask(Kind.PROBE, list(names)))

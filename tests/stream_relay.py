@@ -93,7 +93,7 @@ class Relay(wiring.Component):
 def relay_bench(*, waves=False):
     """The bench of :class:`Relay`; one build a variant serves all tests."""
     # The register of the fault is what a report of a hang shall show.
-    return build(Relay(), name="relay", options=Options(waves=waves, probes=(("relay", "stopped"),)))
+    return build(Relay(), name="relay", options=Options(waves=waves, probes=("stopped", "store.level")))
 
 
 def beats(count, seed=0):

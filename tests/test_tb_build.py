@@ -57,7 +57,8 @@ def test_only_ports_and_probes_are_public():
     log = (bench.directory / "build.log").read_text()
     assert "--public-flat-rw" not in log and "--vpi" in log
     public = (bench.directory / "public.vlt").read_text().splitlines()[1:]
-    assert [line.split()[-1] for line in public] == ['"clk"', '"rst"', '"cycle"', '"wakeup"', '"stopped"']
+    assert [line.split()[-1] for line in public] == ['"clk"', '"rst"', '"cycle"', '"wakeup"', '"stopped"',
+                                                        '"level"']
 
 
 def keys(monkeypatch, *variants):
@@ -72,7 +73,7 @@ def test_everything_that_matters_is_in_the_key(monkeypatch, tmp_path):
         monkeypatch, {}, {}, {"name": "relais"}, {"options": Options(waves=True)},
         {"options": Options(optimise="-O1")}, {"options": Options(output_split=5000)},
         {"options": Options(hierarchical=("relay",))},
-        {"options": Options(probes=(("relay", "stopped"),))}, {"constants": {"offset": 3}})
+        {"options": Options(probes=("stopped",))}, {"constants": {"offset": 3}})
     assert first == again
     assert len({first, *others}) == 1 + len(others)
     # The configuration is kept with a build, but two configurations that give one design share it.

@@ -13,6 +13,7 @@ from tb.build import config_hash
 from tb.report import (
     CheckFailure,
     Context,
+    Report,
     compare_bytes,
     compare_float32,
     compare_words,
@@ -102,6 +103,11 @@ def test_report_on_disk():
         assert part in text
     assert json.loads((directory / "manifest.json").read_text())["command"] == "jalapeno gemm --m 1"
     assert runs.last_failure() == directory
+
+
+def test_a_long_run_repeats_with_a_window():
+    report = Report(checker="golden", test="x", problem="p", command="cmd", wave_cycle=1_000_000)
+    assert "JALAPENO_WAVES=1 JALAPENO_WAVE_CYCLES=990000:1001000 cmd" in report.sentence()
 
 
 def test_command_defaults_to_this_test():

@@ -23,7 +23,7 @@ def bench():
 
 @pytest.fixture(scope="module")
 def simulator(bench):
-    with Simulator(bench, watchdog=500, probes=("dut.stopped",)) as simulator:
+    with Simulator(bench, watchdog=500) as simulator:
         yield simulator
 
 
@@ -115,7 +115,7 @@ def test_padded_beats(simulator):
     (Fault.WITHDRAW, Stalls(probability=0.8), ["Stream `o`", "withdrew valid"]),
     (Fault.CHANGE, Stalls(probability=0.8), ["Stream `o`", "changed its payload"]),
     (Fault.HANG, Stalls(), ["not done", "no stream moved for 500 cycles", "i__0 valid=1 ready=0 6 of 40",
-                            "o valid=0 ready=1 6 of 40", "dut.stopped = 1"]),
+                            "o valid=0 ready=1 6 of 40", "stopped = 1; store.level = 000"]),
     (Fault.DROP, Stalls(), ["not done", "o valid=0 ready=1 39 of 40 beats"]),
     (Fault.REPEAT, Stalls(), ["Stream `o`", "a beat too many", "40 were expected"]),
 ], ids=lambda value: value.name if isinstance(value, Fault) else None)

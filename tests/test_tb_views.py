@@ -148,6 +148,23 @@ def test_wave_is_whole_however_the_process_ends(bench, tmp_path, end):
     assert len(changes) > 1000
 
 
+def test_wave_by_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("JALAPENO_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.setenv("JALAPENO_WAVES", "1")
+    monkeypatch.setenv("JALAPENO_WAVE_CYCLES", "20:40")
+    with Simulator(relay_bench()) as simulator:
+        for _ in range(3):
+            simulator.run({"i__0": beats(30)[0]}, {"o": 30})
+    (directory,) = (tmp_path / "runs").iterdir()
+    times = [time for time, _ in Wave(directory / "wave.fst").changes("bench.clk")]
+    assert times[0] == 20 * PERIOD and 40 * PERIOD <= times[-1] < 41 * PERIOD
+    assert (directory / "view.gtkw").exists() and (directory / "manifest.json").exists()
+    for window in ("40:20", "x", "5"):
+        monkeypatch.setenv("JALAPENO_WAVE_CYCLES", window)
+        with pytest.raises(ValueError, match="JALAPENO_WAVE_CYCLES is"):
+            Simulator(relay_bench()).start()
+
+
 def test_last_run(bench, tmp_path, monkeypatch):
     monkeypatch.setenv("JALAPENO_RUNS_DIR", str(tmp_path / "runs"))
     monkeypatch.setenv("PATH", "")
