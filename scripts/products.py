@@ -51,6 +51,9 @@ def product_options(default_preset: str = "small") -> Callable:
         click.option("--stalls", is_flag=True, help="Random stalls on every stream."),
         click.option("--wave", type=click.Path(dir_okay=False, writable=True), metavar="FILE.fst",
                      help="Keep the waveform (another, slower build of the simulation)."),
+        click.option("--plant", metavar="BUG",
+                     help="Simulate an engine with this bug, to see how it shows (docs/debugging.md); "
+                          "`--plant list` names all."),
         json_option,
     ]
 
@@ -74,6 +77,7 @@ class Settings:
     has_c: bool
     stalls: bool
     wave: str | None
+    plant: str | None
     as_json: bool
 
     @classmethod
@@ -103,6 +107,8 @@ def run_product(x: MXTensor, w: MXTensor, c: np.ndarray | None, *, title: str, s
     quiet = settings.as_json or not sys.stderr.isatty()
     say = (lambda text: None) if quiet else (lambda text: print(f"{text} ...", file=sys.stderr))
     options = {"waves": True} if settings.wave else {}
+    if settings.plant:
+        options["design"] = _planted(settings)
     bar = contextlib.nullcontext(lambda amount=1, note="": None) if settings.as_json else progress(title, 1)
     try:
         with SimulatedEngine(config, view=settings.view, log=say, **options) as engine, bar as advance:
@@ -138,6 +144,19 @@ def run_product(x: MXTensor, w: MXTensor, c: np.ndarray | None, *, title: str, s
         print_json(document)
     else:
         _print(document, config, settings)
+
+
+def _planted(settings: Settings):
+    """The engine with the bug of `--plant`."""
+    from tb.planted import PLANTED, planted_engine
+
+    bug = PLANTED.get(settings.plant)
+    if bug is None:
+        names = "; ".join(f"{name}: {bug.what}" for name, bug in PLANTED.items())
+        raise ValueError(f"plant is {settings.plant!r}; the bugs are {names}")
+    if settings.view != "rtl":
+        raise ValueError(f"view is {settings.view!r}; bugs are planted in the RTL, so --plant needs --view rtl")
+    return planted_engine(settings.plant, settings.chip.tile.matrix)
 
 
 def _print(document: dict, config, settings: Settings) -> None:

@@ -68,17 +68,18 @@ class SimulatedEngine:
     ----------
     config : MatrixConfig
     view : "rtl" or "fast": which description of the arrays is simulated
+    design : component that is built in place of Engine(config), as one of tb.planted
     options : further fields of tb.build.Options; defaults follow from the size
     simulator : keyword arguments of tb.simulator.Simulator
     """
 
-    def __init__(self, config: MatrixConfig, *, view="rtl", simulator=None, log=print, **options):
+    def __init__(self, config: MatrixConfig, *, view="rtl", design=None, simulator=None, log=print, **options):
         self.config = config
         self.view = view
         options.setdefault("optimise", "-O1" if config.units * config.cols <= 64 else "-O2")
         if config.units * config.cols > 32:
             options.setdefault("hierarchical", self.repeated_modules(config, view))
-        self.bench = build(Engine(config), name=f"engine_{view}", config=config,
+        self.bench = build(design or Engine(config), name=f"engine_{view}", config=config,
                            options=Options(view=view, **options), log=log)
         self.simulator = Simulator(self.bench, **(simulator or {}))
         self.cycles = 0
