@@ -17,7 +17,8 @@ setup:  ## .venv with all packages; the other targets do this themselves
 
 demo: setup  ## a language model answers, its products computed by the RTL (QUICK=1: two layers)
 	@$(JALAPENO) demo $(if $(filter-out 0,$(QUICK)),--quick) $(if $(PROMPT),--prompt "$(PROMPT)") \
-		$(if $(TOKENS),--tokens $(TOKENS)) $(if $(MODE),--mode $(MODE)) $(ARGS)
+		$(if $(TOKENS),--tokens $(TOKENS)) $(if $(MODE),--mode $(MODE)) \
+		$(if $(VIEW),--view $(VIEW)) $(ARGS)
 
 test: setup lint  ## all checks that have to hold (ARGS="-k name" selects)
 	@$(PYTHON_RUN) -m pytest -n $(JOBS) --dist worksteal --durations=15 $(ARGS)

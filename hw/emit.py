@@ -71,7 +71,7 @@ def verilog(component, *, name, view="rtl"):
 
 
 class _Emitter:
-    """Collects RTLIL, one text a placed component, and has Yosys write them all at once (it starts slowly)."""
+    """Collects RTLIL, one text a placed component; Yosys, which starts slowly, writes them all at once."""
 
     def __init__(self, view):
         self.view = view
@@ -112,7 +112,8 @@ class _Emitter:
             asks = set(re.findall(r"\b(clk|rst)\b", self.fast[name][f"{name}.sv"]))
         else:
             top = self.texts[name].split(f"module \\{name}\n", 1)[1]
-            asks = set(re.findall(r"^\s*wire width 1 input +\d+ +\\(clk|rst)$", top.split("\nend\n")[0], re.M))
+            ports = top.split("\nend\n")[0]
+            asks = set(re.findall(r"^\s*wire width 1 input +\d+ +\\(clk|rst)$", ports, re.M))
         if "clk" in asks:
             connections["i_clk"] = ClockSignal()
         if "rst" in asks:

@@ -99,7 +99,8 @@ class QuadColumn(wiring.Component):
         psum = Const(0, PSUM_BITS)
         for r in range(BLOCK_ROWS):
             name = f"r{r:02}"
-            held = Weights(m, name, data.View(WEIGHTS, weights)[r], lows[r], highs[r], swaps[r], wide_a, wide_w)
+            word = data.View(WEIGHTS, weights)[r]
+            held = Weights(m, name, word, lows[r], highs[r], swaps[r], wide_a, wide_w)
             psum = quad_row(m, name, data.View(ACTIVATIONS, activations)[r], held, psum, wide_a, joints,
                             self.product_latency)
         m.d.comb += self.psum.eq(psum)

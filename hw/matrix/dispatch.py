@@ -1,6 +1,6 @@
 """Checks jobs, hands them to their units, and answers in order."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -45,7 +45,8 @@ class Dispatcher(wiring.Component):
             (Status.ILLEGAL_OUTPUT, (job.output > Output.MXFP8.value)
              | (is_mx if config.cols % BLOCK_SIZE else 0)),
             (Status.ILLEGAL_ROWS, job.m > config.accumulator_rows),
-            (Status.ILLEGAL_WIDTH, (job.width == 0) | (job.width > config.cols) | (job.width & granule).any()),
+            (Status.ILLEGAL_WIDTH, (job.width == 0) | (job.width > config.cols)
+             | (job.width & granule).any()),
             (Status.ILLEGAL_UNITS, (job.units == 0) | (job.first_unit + job.units > config.units)),
         ]
         status = Status.OK.value
@@ -81,7 +82,7 @@ class Dispatcher(wiring.Component):
             command.first.eq(first), command.stride.eq(stride),
         ]
         m.d.comb += stride.eq(job.units * job.width)
-        with m.FSM() as walk:
+        with m.FSM():
             with m.State("CHECK"):
                 with m.If(self.i.valid & queue.w_rdy):
                     with m.If(nothing):

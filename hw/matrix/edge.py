@@ -1,7 +1,7 @@
 """West edge of a row group: operands are decoded, masked and skewed once, for all quad columns."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..numbers.decode import decode_e2m1, decode_e4m3
@@ -90,7 +90,8 @@ class WestEdge(wiring.Component):
             narrow = decode_e2m1(self.activation_codes[4 * r:4 * r + 4])
             word = Mux(self.wide_activations,
                        Cat(wide.significand, wide.shift, wide.negative),
-                       Cat(narrow.significand, narrow.significand, narrow.shift, Const(0, 2), narrow.negative))
+                       Cat(narrow.significand, narrow.significand, narrow.shift, Const(0, 2),
+                           narrow.negative))
             words.append(gated(used[r], word))
             nans.append(wide.nan & used[r])
         decoded = Signal(ACTIVATIONS.size, reset_less=True)
@@ -105,7 +106,8 @@ class WestEdge(wiring.Component):
             wide = decode_e4m3(self.weight_codes[8 * r:8 * r + 8])
             pair = [decode_e2m1(self.weight_codes[128 * i + 4 * r:128 * i + 4 * r + 4]) for i in range(2)]
             narrow = [Cat((code.significand << code.shift)[:4], code.negative) for code in pair]
-            word = Mux(self.wide_weights, Cat(wide.significand, wide.negative, wide.shift, Const(0, 1)), Cat(*narrow))
+            word = Mux(self.wide_weights,
+                       Cat(wide.significand, wide.negative, wide.shift, Const(0, 1)), Cat(*narrow))
             words.append(gated(used[r], word))
             nans.append(wide.nan & used[r])
         weights = Signal(WEIGHTS.size, reset_less=True)

@@ -1,6 +1,6 @@
 """The matrix engine: units side by side, one command queue, one bus of activations."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Module, Signal, unsigned
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -75,7 +75,8 @@ class Engine(wiring.Component):
                 queue.r_en.eq(unit.activations.ready),
                 unit.command.payload.eq(dispatcher.o.payload), unit.command.valid.eq(dispatcher.o_valid[u]),
                 dispatcher.o_ready[u].eq(unit.command.ready), dispatcher.done[u].eq(unit.done),
-                unit.weights.payload.eq(self.weights[u].payload), unit.weights.valid.eq(self.weights[u].valid),
+                unit.weights.payload.eq(self.weights[u].payload),
+                unit.weights.valid.eq(self.weights[u].valid),
                 self.weights[u].ready.eq(unit.weights.ready),
                 unit.c.payload.eq(self.c[u].payload), unit.c.valid.eq(self.c[u].valid),
                 self.c[u].ready.eq(unit.c.ready),

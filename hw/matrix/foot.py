@@ -1,6 +1,6 @@
 """The foot of a quad column: scales, rounding, accumulators and output rows of its four columns."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,7 +8,7 @@ from .. import emit
 from ..numbers.float_add import Float32Adder
 from ..numbers.formats import CANONICAL_NAN, Mode
 from ..numbers.sum_to_float import SumToFloat32
-from .quad import LANES, PSUM_BITS, SEGMENT_BITS, segment
+from .quad import LANES, PSUM_BITS, segment
 
 __all__ = ["Foot", "row_wave", "scale_wave", "accumulator_distance", "foot_latency"]
 

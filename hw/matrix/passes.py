@@ -16,7 +16,8 @@ class Pass(data.Struct):
     ``lanes``: rows of the array in use (0 only where k is 0); ``columns``: this unit's valid columns in the
     superstep, 0 if it only listens; ``quads``: quad columns that hold them; ``subtile``: which columns of
     each quad are worked on (mxfp8_mxfp4: 2 s and 2 s + 1, mxfp8_mxfp8: s).
-    ``subtiles``: how many subtiles this superstep has. ``first`` / ``last``: first / last along k. ``opening``: first pass of a superstep. ``closing``: last
+    ``subtiles``: how many subtiles this superstep has. ``first`` / ``last``: first / last along k.
+    ``opening``: first pass of a superstep. ``closing``: last
     subtile of the last k. ``final``: this unit gets no more valid columns after this superstep.
     """
 
@@ -76,7 +77,8 @@ class PassWalker(wiring.Component):
             here.lanes.eq(Mux(k_left < self.rows, k_left, self.rows)),
             here.columns.eq(Mux(own <= 0, 0, Mux(own < job.width, own, job.width))),
             here.quads.eq((here.columns + 3) >> 2),
-            here.subtile.eq(subtile), here.subtiles.eq(last_subtile + 1), here.first.eq(first), here.last.eq(k_left <= self.rows),
+            here.subtile.eq(subtile), here.subtiles.eq(last_subtile + 1),
+            here.first.eq(first), here.last.eq(k_left <= self.rows),
             here.opening.eq(first & (subtile == 0)),
             here.closing.eq(here.last & (subtile == last_subtile)),
             here.final.eq(own <= job.stride),

@@ -118,9 +118,11 @@ class Weights:
     def __init__(self, m, name, word, write_low, write_high, swap, wide_activations, wide_weights):
         shadow = [Signal(5, name=f"{name}_shadow{j}", reset_less=True) for j in range(4)]
         with m.If(write_low):
-            m.d.sync += [shadow[0].eq(Cat(word.a, word.negative_a)), shadow[1].eq(Cat(word.b, word.negative_b))]
+            m.d.sync += [shadow[0].eq(Cat(word.a, word.negative_a)),
+                         shadow[1].eq(Cat(word.b, word.negative_b))]
         with m.If(write_high):
-            m.d.sync += [shadow[2].eq(Cat(word.a, word.negative_a)), shadow[3].eq(Cat(word.b, word.negative_b))]
+            m.d.sync += [shadow[2].eq(Cat(word.a, word.negative_a)),
+                         shadow[3].eq(Cat(word.b, word.negative_b))]
         self.low_operand = Signal(2 * STRIDE + 5, name=f"{name}_low_operand", reset_less=True)
         self.high_operand = Signal(2 * STRIDE + 5, name=f"{name}_high_operand", reset_less=True)
         self.sign = Signal(PSUM_BITS, name=f"{name}_sign", reset_less=True)
@@ -193,8 +195,8 @@ class Quad(wiring.Component):
 
     def __init__(self, *, product_latency=1):
         self.product_latency = product_latency
-        hops = {"activation": data.Layout.cast(ActivationWord).size, "weight": data.Layout.cast(WeightWord).size,
-                "load": 2, "swap": 1}
+        hops = {"activation": data.Layout.cast(ActivationWord).size,
+                "weight": data.Layout.cast(WeightWord).size, "load": 2, "swap": 1}
         members = {"wide_activations": In(1), "wide_weights": In(1), "psum_i": In(PSUM_BITS),
                    "psum_o": Out(PSUM_BITS)}
         for name, width in hops.items():

@@ -1,6 +1,6 @@
 """One unit of the matrix engine: arrays, feet, edges and control, wired."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -28,7 +28,7 @@ def weight_beat(config):
 
 
 def activation_row(config):
-    """Payload of a row of activations (a layout): per row group 32 code bytes (MXFP4: the low 16), then scales."""
+    """Payload of a row of activations (a layout): 32 code bytes a row group (MXFP4: the low 16), scales."""
     return data.StructLayout({"codes": data.ArrayLayout(CODE_BITS, config.row_groups),
                               "scales": data.ArrayLayout(8, config.row_groups)})
 

@@ -73,7 +73,8 @@ class SimulatedEngine:
     simulator : keyword arguments of tb.simulator.Simulator
     """
 
-    def __init__(self, config: MatrixConfig, *, view="rtl", design=None, simulator=None, log=print, **options):
+    def __init__(self, config: MatrixConfig, *, view="rtl", design=None, simulator=None, log=print,
+                 **options):
         self.config = config
         self.view = view
         options.setdefault("optimise", "-O1" if config.units * config.cols <= 64 else "-O2")
@@ -157,7 +158,8 @@ class SimulatedEngine:
             if ready is not None:
                 for stream, segments in ready.segments.items():
                     inputs.setdefault(stream, []).extend(segments)
-        inputs["activations"] = _interleave(jobs, [activation_beats(job, self.config, poison) for job in jobs])
+        rows = [activation_beats(job, self.config, poison) for job in jobs]
+        inputs["activations"] = _interleave(jobs, rows)
         return {name: _joined(parts) for name, parts in inputs.items()}, outputs
 
     def collect(self, jobs, result) -> list[JobResult]:
@@ -191,7 +193,7 @@ class SimulatedEngine:
                 rows = result.outputs[stream][begin:begin + job.m]
                 columns = rows[:, 4 * cols:4 * cols + 2].copy().view("<u2")
                 if not (columns == step.columns).all():
-                    raise AssertionError(f"{stream} gave {columns[0, 0]} columns where {step.columns} were due")
+                    raise AssertionError(f"{stream} gave {columns[0, 0]} columns, not {step.columns}")
                 part = slice(step.start, step.start + step.columns)
                 if form is None:
                     y[:, part] = rows[:, :4 * step.columns].copy().view("<f4")

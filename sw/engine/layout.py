@@ -74,7 +74,8 @@ def _superstep(codes, scales, step, k_steps, groups, lanes, config, poison):
     beats = codes.shape[0] * codes.shape[1] * codes.shape[2]
     out = np.zeros((beats, weight_beat_bytes(config)), np.uint8)
     out[:, :32 * groups] = codes.reshape(beats, -1)
-    out[:, 32 * groups:34 * groups].reshape(beats, groups, 2)[:, :, :per_beat] = scales.reshape(beats, groups, -1)
+    beat_scales = out[:, 32 * groups:34 * groups].reshape(beats, groups, 2)
+    beat_scales[:, :, :per_beat] = scales.reshape(beats, groups, -1)
     return out
 
 
