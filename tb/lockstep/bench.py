@@ -1,6 +1,6 @@
 """The design under comparison: one RTL array, one or more fast views, and a comparator for each."""
 
-from amaranth.hdl import ClockDomain, ClockSignal, Const, DomainRenamer, Module, Mux, ResetSignal, Signal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, Mux, ResetSignal, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,7 +8,7 @@ from hw import emit
 from hw.matrix.array import QuadArray
 from hw.matrix.column import ACTIVATIONS, LOAD, WEIGHTS
 
-__all__ = ["LockStep", "Stimulus", "Verdict"]
+__all__ = ["LockStep", "Stimulus", "verdict_layout"]
 
 INPUTS = ("activations", "weights", "load", "swap")
 
@@ -16,7 +16,7 @@ INPUTS = ("activations", "weights", "load", "swap")
 class Stimulus(data.Struct):
     """What stands at the arrays for one cycle; in a cycle without a beat all is zero and the mode stays.
 
-    ``report`` asks for a :class:`Verdict` and starts a new count.
+    ``report`` asks for the verdicts and starts a new count.
     """
 
     activations: ACTIVATIONS.size
@@ -29,7 +29,7 @@ class Stimulus(data.Struct):
     report: 1
 
 
-def Verdict(quads):  # noqa: N802
+def verdict_layout(quads):
     """Of one fast view, for the cycles since the last report (a layout of 5 + 4 * quads words of 32 bits).
 
     ``busy``: cycles in which a sum was not zero; ``first``: number of the first cycle that differs, with
@@ -52,14 +52,15 @@ class LockStep(wiring.Component):
     Members
     -------
     i : In(stream of Stimulus)
-    o : Out(stream of Verdict): one beat a view after each ``report``, the fast view first
+    o : Out(stream of verdict_layout): one beat a view after each ``report``, the fast view first
     """
 
     def __init__(self, *, quads, product_latency, others=()):
         self.quads = quads
         self.product_latency = product_latency
         self.others = tuple(others)
-        super().__init__({"i": In(stream.Signature(Stimulus)), "o": Out(stream.Signature(Verdict(quads)))})
+        super().__init__({"i": In(stream.Signature(Stimulus)),
+                          "o": Out(stream.Signature(verdict_layout(quads)))})
 
     def elaborate(self, platform):
         m = Module()
@@ -82,12 +83,12 @@ class LockStep(wiring.Component):
                                 | self.i.payload.wide_weights << 1)
 
         views = len(arrays.fast)
-        verdicts = [Signal(Verdict(self.quads), name=f"verdict{n}") for n in range(views)]
+        verdicts = [Signal(verdict_layout(self.quads), name=f"verdict{n}") for n in range(views)]
         waiting = Signal(range(views + 1))  # verdicts that the sink has not taken
         cycle = Signal(32)
         m.d.sync += cycle.eq(cycle + 1)
         m.d.comb += [self.i.ready.eq(waiting == 0), self.o.valid.eq(waiting != 0)]
-        reports = [Signal(Verdict(self.quads), name=f"report{n}") for n in range(views)]
+        reports = [Signal(verdict_layout(self.quads), name=f"report{n}") for n in range(views)]
         for n, verdict in enumerate(verdicts):
             with m.If(waiting == views - n):
                 m.d.comb += self.o.payload.eq(reports[n])
@@ -111,7 +112,6 @@ class LockStep(wiring.Component):
 
 def _padded(psum):
     """Columns of 60 bits as words of 64."""
-    from amaranth.hdl import Cat
     return Cat(*(Cat(psum[at:at + 60], Const(0, 4)) for at in range(0, len(psum), 60)))
 
 

@@ -60,20 +60,19 @@ def realistic(rng, quads, drain):
     wide_activations, wide_weights = MODES[rng.integers(3)]
     rows = int(rng.choice([1, 2, 5, quads, 2 * quads + 3]))
     passes = int(rng.integers(2, 6))
-    beats = quads if wide_weights or not wide_activations else quads
-    per_column = 1 if wide_weights else 2
-    period = max(rows, beats * per_column) + int(rng.choice([0, 0, 3]))
+    per_column = 1 if wide_activations else 2  # beats
+    beats = quads * per_column
+    period = max(rows, beats) + int(rng.choice([0, 0, 3]))
     s = Stream(period * (passes + 1) + drain)
     s.wide_activations[:], s.wide_weights[:] = wide_activations, wide_weights
     for n in range(passes):
         at = n * period
-        loads = at + np.arange(beats * per_column)
+        loads = at + np.arange(beats)
         s.quad[loads] = np.repeat(np.arange(quads), per_column)
-        s.low[loads] = 1 if per_column == 1 else np.tile([1, 0], beats)
-        s.high[loads] = 1 if per_column == 1 else np.tile([0, 1], beats)
+        # Both halves of an E4M3 activation meet the same weights.
+        s.low[loads] = 1 if wide_activations else np.tile([1, 0], quads)
+        s.high[loads] = 1 if wide_activations else np.tile([0, 1], quads)
         s.weights[loads] = weight_words(rng, (len(loads), BLOCK_ROWS), wide_weights)
-        if wide_activations and not wide_weights:  # both halves of an activation meet the same weights
-            s.high[loads] = s.low[loads] = 1
         s.swap[at + period - 1] = 1
         first = at + period
         s.activations[first:first + rows] = activation_words(rng, (rows, BLOCK_ROWS), wide_activations)
@@ -82,7 +81,7 @@ def realistic(rng, quads, drain):
 
 
 def wild(rng, quads, cycles):
-    """Any bits at any time: illegal words, loads of columns that are not there, resets, other modes midway."""
+    """Any bits at any time: illegal words, loads of no column, resets, changes of mode."""
     s = Stream(cycles)
     density = rng.choice([0.0, 1 / 16, 0.3, 1.0])
     kept = rng.random((cycles, BLOCK_ROWS)) < density

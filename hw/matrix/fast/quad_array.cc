@@ -16,6 +16,10 @@
 //
 // Words are those of hw/matrix/quad.py: 60 bits, four segments of 14 bits, a guard bit below each.
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")  // whatever the design around it is compiled with
+#endif
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
