@@ -155,7 +155,7 @@ def _planted(settings: Settings):
         names = "; ".join(f"{name}: {bug.what}" for name, bug in PLANTED.items())
         raise ValueError(f"plant is {settings.plant!r}; the bugs are {names}")
     if settings.view != "rtl":
-        raise ValueError(f"view is {settings.view!r}; bugs are planted in the RTL, so --plant needs --view rtl")
+        raise ValueError(f"view is {settings.view!r}; --plant needs --view rtl")
     return planted_engine(settings.plant, settings.chip.tile.matrix)
 
 

@@ -55,8 +55,8 @@ class Bug:
         """
         text = self.path.read_text(encoding="utf-8")
         if text.count(self.right) != 1:
-            raise ValueError(f"{self.what}: {self.right!r} is in {self.module} {text.count(self.right)} times, "
-                             "not once")
+            count = text.count(self.right)
+            raise ValueError(f"{self.what}: {self.right!r} is in {self.module} {count} times, not once")
         return text.replace(self.right, self.wrong)
 
 
