@@ -183,9 +183,9 @@ def end_modules(streams):
     return files
 
 
-def public_file(probes, hierarchical=()):
-    """Text of the ``.vlt`` file: the ports that cocotb uses, ``probes`` as (module, signal) pairs, and the
-    modules that are compiled by themselves.
+def public_file(probes, hierarchical=(), waves=False):
+    """Text of the ``.vlt`` file: the ports that cocotb uses, ``probes`` as (module, signal) pairs, the
+    modules that are compiled by themselves, and what is left out of waves.
     """
     lines = ["`verilator_config"]
     for name in ("clk", "rst", "cycle", "wakeup"):
@@ -193,4 +193,7 @@ def public_file(probes, hierarchical=()):
     for module, signal in probes:
         lines.append(f'public_flat_rd -module "{module}" -var "{signal}"')
     lines += [f'hier_block -module "{module}"' for module in hierarchical]
+    if waves:
+        # Each stream is shown once, by its name in the top.
+        lines += ['tracing_off -file "*stream_source_*.sv"', 'tracing_off -file "*stream_sink_*.sv"']
     return "\n".join([*lines, ""])

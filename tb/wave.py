@@ -6,7 +6,7 @@ import pywellen
 
 __all__ = ["PERIOD", "Wave"]
 
-PERIOD = 1000  # time units (ps) a clock cycle; cycle n begins at n * PERIOD (dpi/main.cc)
+PERIOD = 1000  # time units (ps) a clock cycle; cycle n lasts from n * PERIOD to the next (dpi/main.cc)
 
 
 class Wave:
@@ -51,7 +51,7 @@ class Wave:
         return list(self._variable(name).signal)
 
     def value(self, name, cycle):
-        """Value of ``name`` in ``cycle`` after its rising edge, or None before the file begins."""
+        """Value of ``name`` during ``cycle``, or None before the file begins."""
         return self._variable(name).signal.value_at(cycle * PERIOD + PERIOD // 4)
 
     def _variable(self, name):

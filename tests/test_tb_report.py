@@ -159,7 +159,8 @@ def test_failures_of_a_simulation_have_wave_and_marker(monkeypatch):
     # At the marker the wrong word is on the stream.
     assert wave.value("bench.o__valid", report.wave_cycle) == 1
     assert wave.value("bench.cycle", report.wave_cycle) == report.wave_cycle
-    shown = wave.value("bench.o__payload", report.wave_cycle - 1) & ((1 << 21) - 1)
+    assert wave.value("bench.o__ready", report.wave_cycle) == 1
+    shown = wave.value("bench.o__payload", report.wave_cycle) & ((1 << 21) - 1)
     assert f"0x{shown:016x}" == report.got["bits"]
     manifest = json.loads((Path(report.directory) / "manifest.json").read_text())
     assert manifest["seed"] == 1 and manifest["simulator_seed"] == 1

@@ -32,10 +32,12 @@ def wave(bench, tmp_path_factory):
 def test_wave_shows_the_run(wave):
     source = Wave(wave)
     assert source.width("bench.o__payload") == 37
-    cycles = [cycle for cycle in range(4, 200) if source.value("bench.o__valid", cycle - 1) == 1
-              and source.value("bench.o__ready", cycle - 1) == 1]
+    assert all(source.value("bench.cycle", cycle) == cycle for cycle in range(3, 40))
+    assert not [name for name in source.names if ".sink_" in name or ".source_" in name]
+    cycles = [cycle for cycle in range(4, 200) if source.value("bench.o__valid", cycle) == 1
+              and source.value("bench.o__ready", cycle) == 1]
     assert len(cycles) == 30
-    words = [source.value("bench.o__payload", cycle - 1) & ((1 << 21) - 1) for cycle in cycles]
+    words = [source.value("bench.o__payload", cycle) & ((1 << 21) - 1) for cycle in cycles]
     assert words == beats(30)[1].tolist()
     with pytest.raises(ValueError, match="no signal 'x'"):
         source.value("x", 0)

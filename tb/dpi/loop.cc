@@ -1,7 +1,7 @@
-// The measure for the speed of a bench: the same design and streams in a plain C++ loop, without VPI or Python.
+// The measure for the speed of a bench: the same design and streams in a plain C++ loop, no VPI, no Python.
 //
-// Usage: loop REQUEST INPUTS OUTPUTS OUTPUT_BYTES REPEATS IS_SOURCE:WORDS... ; runs the job REPEATS times, prints
-// outcome and cycles of the last and the seconds of the fastest, and writes the buffer of outputs.
+// Usage: loop REQUEST INPUTS OUTPUTS OUTPUT_BYTES REPEATS IS_SOURCE:WORDS... ; runs the job REPEATS times,
+// prints outcome and cycles of the last and the seconds of the fastest, and writes the buffer of outputs.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
         bool ended = false;
         while (!ended) {
             top->clk = 1;
-            top->cycle = b.cycle;
+            top->cycle = b.cycle + 1;
             top->eval();
             ended = b.tick();
             top->clk = 0;

@@ -1,8 +1,9 @@
 // The simulation loop. It replaces the main program of cocotb: same order of regions as long as Python has
-// something to wait for, and, while a run is on, a plain loop over clock edges that calls no VPI at all, until
-// the bench says that the run has ended. Python is woken by one toggle of `wakeup`.
+// something to wait for, and, while a run is on, a plain loop over clock edges that calls no VPI at all,
+// until the bench says that the run has ended. Python is woken by one toggle of `wakeup`.
 //
-// Time: cycle n begins with the rising edge at n * 1000 ps.
+// Time: cycle n lasts from n * 1000 ps, where the clock rises, to the next rising edge. What a stream shows
+// in cycle n is transferred by the edge that ends it, and counts as a transfer in cycle n.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -103,12 +104,13 @@ void free_run() {
     top->rst = b.reset_left > 0;
     bool ended = false;
     while (!ended && !interrupted) {
-        const int64_t now = int64_t(b.cycle);
-        main_time = now * PERIOD;
+        // This edge ends cycle b.cycle and begins the next one.
+        const int64_t begun = int64_t(b.cycle) + 1;
+        main_time = begun * PERIOD;
         top->clk = 1;
-        top->cycle = now;
+        top->cycle = begun;
         top->eval();
-        const bool dump = TRACED && wave.covers(now);
+        const bool dump = TRACED && wave.covers(begun);
         if (dump) wave.dump(main_time);
         ended = b.tick();
         main_time += PERIOD / 2;
@@ -117,7 +119,7 @@ void free_run() {
         top->eval();
         if (dump) {
             wave.dump(main_time);
-            wave.watch_size(now);
+            wave.watch_size(begun);
         }
     }
 }
@@ -128,7 +130,8 @@ double sc_time_stamp() { return double(main_time); }
 
 extern "C" {
 
-// Opens `path` (a traced build only) for the cycles first..last counted from the next cycle; 0, or -1.
+// Opens `path` (a traced build only) for the cycles first..last counted from the present one, in which
+// simulated time stands still, so that the file begins with the cycle after it; 0, or -1.
 int32_t tb_wave_open(const char* path, int64_t first, int64_t last, int64_t limit) {
 #if VM_TRACE
     wave.close();
