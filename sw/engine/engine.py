@@ -87,10 +87,15 @@ class SimulatedEngine:
 
     @staticmethod
     def repeated_modules(config, view):
-        """Modules that Verilator compiles once for all their instances."""
-        modules = [Foot(config).module_name]
+        """Modules that Verilator compiles once for all their instances.
+
+        Each instance costs about a microsecond a cycle for being called from outside, so only what is
+        large, or occurs very often, is worth it.
+        """
+        modules = []
         if view == "rtl":
-            modules.append(QuadColumn(product_latency=config.product_latency).module_name)
+            modules += [Foot(config).module_name,
+                        QuadColumn(product_latency=config.product_latency).module_name]
         if config.units > 1:
             modules.append(Unit(config).module_name)
         return tuple(modules)

@@ -168,6 +168,7 @@ int main(int argc, char** argv) {
     wave.file = std::make_unique<VerilatedFstC>();
     model->trace(wave.file.get(), 99);
 #endif
+    model->eval();  // initial blocks run at time 0, where hierarchical models insist on being made
     vlog_startup_routines_bootstrap();
     VerilatedVpi::callCbs(cbStartOfSimulation);
     settle_value_callbacks();
