@@ -18,7 +18,7 @@ def output_row(config):
 
     ``data``: binary32 values of the unit's columns, or MX blocks of 256 bits (element codes packed from bit
     0) in order; ``columns``: how many columns are valid (whole bytes for the reader's ease, as ``output``
-    and ``last``: last row of the job on this unit); ``scales``: one byte an MX block.
+    and ``last``: last row of the job on this unit); ``scales``: one byte an MX block, 0 in binary32 rows.
     """
     return data.StructLayout({
         "data": unsigned(32 * config.cols), "columns": 16, "output": 8, "last": 8,
@@ -76,18 +76,19 @@ class OutputRows(wiring.Component):
         row = self.o.payload
         m.d.comb += [row.columns.eq(info.columns), row.output.eq(info.output), row.last.eq(info.last),
                      row.data.eq(self.read_data)]
-        blocks = []
+        quantisers = []
         for b in range(config.cols // BLOCK_SIZE):
             quantiser = emit.place(m, f"quantiser{b}", Quantiser(latency=config.quantise_latency))
             for lane in range(BLOCK_SIZE):
                 column = BLOCK_SIZE * b + lane
                 m.d.comb += quantiser.i.values[lane].eq(
                     Mux(column < info.columns, self.read_data[32 * column:32 * column + 32], 0))
-            m.d.comb += [quantiser.i.mx_format.eq(Mux(info.output == Output.MXFP8, MxFormat.MXFP8,
-                                                      MxFormat.MXFP4)),
-                         row.scales[b].eq(quantiser.o.scale)]
-            blocks.append(quantiser.o.codes)
-        if blocks:
+            m.d.comb += quantiser.i.mx_format.eq(Mux(info.output == Output.MXFP8, MxFormat.MXFP8,
+                                                     MxFormat.MXFP4))
+            quantisers.append(quantiser)
+        if quantisers:
+            # A binary32 row is valid before the quantisers have settled on it: their scales must not show.
             with m.If(info.output != Output.BINARY32):
-                m.d.comb += row.data.eq(Cat(*blocks))
+                m.d.comb += row.data.eq(Cat(quantiser.o.codes for quantiser in quantisers))
+                m.d.comb += [row.scales[b].eq(quantiser.o.scale) for b, quantiser in enumerate(quantisers)]
         return m

@@ -19,7 +19,7 @@ from tb.simulator import Segment, Simulator
 from .job import LANES, Job, rows_of_c, supersteps
 from .layout import activation_beats, weight_beats
 
-__all__ = ["JobResult", "Prepared", "SimulatedEngine", "encode_command"]
+__all__ = ["JobResult", "Prepared", "Driver", "SimulatedEngine", "encode_command"]
 
 
 def encode_command(**fields):
@@ -61,7 +61,94 @@ class Prepared:
     width: int
 
 
-class SimulatedEngine:
+class Driver:
+    """Beats of jobs to and from an engine of ``config``, whatever simulates it."""
+
+    def __init__(self, config: MatrixConfig):
+        self.config = config
+        self.cycles = 0
+        self.last = None
+
+    def streams(self, jobs, prepared=None, poison=0):
+        """Inputs and expected outputs (beats) of a run of placed jobs, by stream name."""
+        prepared = prepared or [None] * len(jobs)
+        inputs = {"command": b"", "activations": []}
+        outputs = {"response": len(jobs)}
+        for tag, (job, ready) in enumerate(zip(jobs, prepared, strict=True)):
+            inputs["command"] += command_of(job, tag % 256)
+            first, count = job.units
+            for unit in range(count):
+                rows = sum(job.m for step in supersteps(job, unit) if step.columns)
+                if not rows:
+                    continue
+                outputs[f"o__{first + unit}"] = outputs.get(f"o__{first + unit}", 0) + rows
+                if ready is None:
+                    inputs.setdefault(f"weights__{first + unit}", []).append(
+                        weight_beats(job, unit, self.config, poison))
+                if job.c is not None:
+                    inputs.setdefault(f"c__{first + unit}", []).append(rows_of_c(job, unit, self.config.cols))
+            if ready is not None:
+                for stream, segments in ready.segments.items():
+                    inputs.setdefault(stream, []).extend(segments)
+        rows = [activation_beats(job, self.config, poison) for job in jobs]
+        inputs["activations"] = _interleave(jobs, rows)
+        return {name: _joined(parts) for name, parts in inputs.items()}, outputs
+
+    def collect(self, jobs, result) -> list[JobResult]:
+        """Split the outputs of a run into the results of its jobs.
+
+        ``result`` has ``outputs`` and ``output_cycles`` as tb.result.Result has, and ``cycles``.
+        """
+        self.last = result
+        self.cycles += result.cycles
+        taken = {}
+        results = []
+        answers = result.outputs["response"]
+        ends = result.output_cycles["response"]
+        for index, job in enumerate(jobs):
+            code = int.from_bytes(answers[index].tobytes(), "little") >> 8 & 7
+            begin = ends[index - 1] if index else 0
+            y = self._gather(job, result, taken)
+            results.append(JobResult(y, Status(code).name, int(ends[index] - begin)))
+        return results
+
+    def _gather(self, job, result, taken):
+        cols = self.config.cols
+        form = Format[job.output.upper()] if job.output != "binary32" else None
+        y = np.zeros((job.m, job.n), np.float32)
+        codes = np.zeros((job.m, job.n), np.uint8)
+        scales = np.zeros((job.m, math.ceil(job.n / 32)), np.uint8)
+        for unit in range(job.units[1]):
+            stream = f"o__{job.units[0] + unit}"
+            for step in supersteps(job, unit):
+                if not step.columns or not job.m:
+                    continue
+                begin = taken.get(stream, 0)
+                taken[stream] = begin + job.m
+                rows = result.outputs[stream][begin:begin + job.m]
+                columns = rows[:, 4 * cols:4 * cols + 2].copy().view("<u2")
+                if not (columns == step.columns).all():
+                    raise AssertionError(f"{stream} gave {columns[0, 0]} columns, not {step.columns}")
+                part = slice(step.start, step.start + step.columns)
+                if form is None:
+                    y[:, part] = rows[:, :4 * step.columns].copy().view("<f4")
+                else:
+                    blocks = math.ceil(step.columns / 32)
+                    size = 16 if form is Format.MXFP4 else 32
+                    tensor = MXTensor.unpack(
+                        form, rows[:, :size * (cols // 32)].reshape(job.m, -1, size)[:, :blocks],
+                        rows[:, 4 * cols + 4:4 * cols + 4 + blocks], k=step.columns)
+                    codes[:, part] = tensor.codes
+                    scales[:, step.start // 32:step.start // 32 + blocks] = tensor.scales
+        return y if form is None else MXTensor(format=form, codes=codes, scales=scales)
+
+    def utilisation(self, job, cycles):
+        """Multiply-accumulates of ``job`` over those of the engine's peak in ``cycles``."""
+        macs = self.config.units * self.config.rows * self.config.cols // 4 * LANES[job.mode]
+        return job.m * job.n * job.k / (macs * cycles)
+
+
+class SimulatedEngine(Driver):
     """A Verilated engine which runs jobs. Use it as a context manager.
 
     Parameters
@@ -75,7 +162,7 @@ class SimulatedEngine:
 
     def __init__(self, config: MatrixConfig, *, view="rtl", design=None, simulator=None, log=print,
                  **options):
-        self.config = config
+        super().__init__(config)
         self.view = view
         options.setdefault("optimise", "-O1" if config.units * config.cols <= 64 else "-O2")
         if config.units * config.cols > 32:
@@ -83,7 +170,6 @@ class SimulatedEngine:
         self.bench = build(design or Engine(config), name=f"engine_{view}", config=config,
                            options=Options(view=view, **options), log=log)
         self.simulator = Simulator(self.bench, **(simulator or {}))
-        self.cycles = 0
 
     @staticmethod
     def repeated_modules(config, view):
@@ -142,80 +228,6 @@ class SimulatedEngine:
         inputs, outputs = self.streams(jobs, prepared, poison)
         return self.simulator.run(inputs=inputs, outputs=outputs, **run)
 
-    def streams(self, jobs, prepared=None, poison=0):
-        """Inputs and expected outputs (beats) of a run of placed jobs, by stream name."""
-        prepared = prepared or [None] * len(jobs)
-        inputs = {"command": b"", "activations": []}
-        outputs = {"response": len(jobs)}
-        for tag, (job, ready) in enumerate(zip(jobs, prepared, strict=True)):
-            inputs["command"] += command_of(job, tag % 256)
-            first, count = job.units
-            for unit in range(count):
-                rows = sum(job.m for step in supersteps(job, unit) if step.columns)
-                if not rows:
-                    continue
-                outputs[f"o__{first + unit}"] = outputs.get(f"o__{first + unit}", 0) + rows
-                if ready is None:
-                    inputs.setdefault(f"weights__{first + unit}", []).append(
-                        weight_beats(job, unit, self.config, poison))
-                if job.c is not None:
-                    inputs.setdefault(f"c__{first + unit}", []).append(rows_of_c(job, unit, self.config.cols))
-            if ready is not None:
-                for stream, segments in ready.segments.items():
-                    inputs.setdefault(stream, []).extend(segments)
-        rows = [activation_beats(job, self.config, poison) for job in jobs]
-        inputs["activations"] = _interleave(jobs, rows)
-        return {name: _joined(parts) for name, parts in inputs.items()}, outputs
-
-    def collect(self, jobs, result) -> list[JobResult]:
-        """Split the outputs of a run into the results of its jobs."""
-        self.last = result
-        self.cycles += result.cycles
-        taken = {}
-        results = []
-        answers = result.outputs["response"]
-        ends = result.output_cycles["response"]
-        for index, job in enumerate(jobs):
-            code = int.from_bytes(answers[index].tobytes(), "little") >> 8 & 7
-            begin = ends[index - 1] if index else 0
-            y = self._gather(job, result, taken)
-            results.append(JobResult(y, Status(code).name, int(ends[index] - begin)))
-        return results
-
-    def _gather(self, job, result, taken):
-        cols = self.config.cols
-        form = Format[job.output.upper()] if job.output != "binary32" else None
-        y = np.zeros((job.m, job.n), np.float32)
-        codes = np.zeros((job.m, job.n), np.uint8)
-        scales = np.zeros((job.m, math.ceil(job.n / 32)), np.uint8)
-        for unit in range(job.units[1]):
-            stream = f"o__{job.units[0] + unit}"
-            for step in supersteps(job, unit):
-                if not step.columns or not job.m:
-                    continue
-                begin = taken.get(stream, 0)
-                taken[stream] = begin + job.m
-                rows = result.outputs[stream][begin:begin + job.m]
-                columns = rows[:, 4 * cols:4 * cols + 2].copy().view("<u2")
-                if not (columns == step.columns).all():
-                    raise AssertionError(f"{stream} gave {columns[0, 0]} columns, not {step.columns}")
-                part = slice(step.start, step.start + step.columns)
-                if form is None:
-                    y[:, part] = rows[:, :4 * step.columns].copy().view("<f4")
-                else:
-                    blocks = math.ceil(step.columns / 32)
-                    size = 16 if form is Format.MXFP4 else 32
-                    tensor = MXTensor.unpack(
-                        form, rows[:, :size * (cols // 32)].reshape(job.m, -1, size)[:, :blocks],
-                        rows[:, 4 * cols + 4:4 * cols + 4 + blocks], k=step.columns)
-                    codes[:, part] = tensor.codes
-                    scales[:, step.start // 32:step.start // 32 + blocks] = tensor.scales
-        return y if form is None else MXTensor(format=form, codes=codes, scales=scales)
-
-    def utilisation(self, job, cycles):
-        """Multiply-accumulates of ``job`` over those of the engine's peak in ``cycles``."""
-        macs = self.config.units * self.config.rows * self.config.cols // 4 * LANES[job.mode]
-        return job.m * job.n * job.k / (macs * cycles)
 
 
 def _joined(parts):
@@ -247,4 +259,3 @@ def _interleave(jobs, beats):
         busy.update(mine)
     flush()
     return [part for part in parts if len(part)]
-

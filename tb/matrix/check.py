@@ -67,17 +67,18 @@ def check(engine, jobs, *, test, seed=0, poison=0xFF, **run) -> Comparison:
 
     Parameters
     ----------
-    engine : SimulatedEngine
+    engine : SimulatedEngine or tb.matrix.python_view.PythonEngine
     jobs : list of Job
     test, seed : for the report; ``seed`` is also that of the stalls
     poison : fills all padding
     run : further arguments of tb.simulator.Simulator.run
     """
+    simulator = getattr(engine, "simulator", None)
     try:
         results = engine.run(jobs, poison=poison, seed=seed, **run)
     except SimulationError as error:
-        raise simulation_failure(error, Context(test=test, seed=seed, simulator=engine.simulator)) from error
-    context = Context(test=test, seed=seed, simulator=engine.simulator, result=engine.last,
+        raise simulation_failure(error, Context(test=test, seed=seed, simulator=simulator)) from error
+    context = Context(test=test, seed=seed, simulator=simulator, result=engine.last if simulator else None,
                       config=engine.config)
     compared, taken = 0, {}
     for index, (job, result) in enumerate(zip(jobs, results, strict=True)):
