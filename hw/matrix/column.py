@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .quad import PSUM_BITS, ActivationWord, Joints, Weights, WeightWord, quad_row
+from .quad import PSUM_BITS, ActivationWord, Fields, Weights, WeightWord, quad_row
 
 __all__ = ["LoadToken", "QuadColumn", "BLOCK_ROWS", "ACTIVATIONS", "WEIGHTS", "LOAD"]
 
@@ -44,7 +44,7 @@ class QuadColumn(wiring.Component):
     Members
     -------
     wide_activations, wide_weights : In(1)
-        The mode: E4M3 activations, E4M3 weights. Constant while anything is in flight.
+        The mode: E4M3 activations, E4M3 weights. Constant while anything is in flight, and one cycle before.
     i, o : activations (32 x ActivationWord), weights (32 x WeightWord), load (LoadToken), swap (1)
         West and east side; ``o`` is ``i`` one cycle later (``load.quad`` one less).
         ``swap`` goes one cycle ahead of the first activation which uses the new weights.
@@ -71,7 +71,11 @@ class QuadColumn(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        wide_a, wide_w = self.wide_activations, self.wide_weights
+        # Registered, so that no arithmetic hangs on a port: a simulator would do it once more for each change
+        # of any input.
+        wide_a = Signal(name="mode_wide_activations", reset_less=True)
+        wide_w = Signal(name="mode_wide_weights", reset_less=True)
+        m.d.sync += [wide_a.eq(self.wide_activations), wide_w.eq(self.wide_weights)]
         activations = Signal(ACTIVATIONS.size, reset_less=True)
         weights = Signal(WEIGHTS.size, reset_less=True)
         load = Signal(LOAD.size)
@@ -95,13 +99,13 @@ class QuadColumn(wiring.Component):
         lows = downward("load_low", token.low & mine)
         highs = downward("load_high", token.high & mine)
 
-        joints = Joints(m, wide_a, wide_w)
+        fields = Fields(m, wide_a, wide_w)
         psum = Const(0, PSUM_BITS)
         for r in range(BLOCK_ROWS):
             name = f"r{r:02}"
             word = data.View(WEIGHTS, weights)[r]
             held = Weights(m, name, word, lows[r], highs[r], swaps[r], wide_a, wide_w)
-            psum = quad_row(m, name, data.View(ACTIVATIONS, activations)[r], held, psum, wide_a, joints,
+            psum = quad_row(m, name, data.View(ACTIVATIONS, activations)[r], held, psum, fields,
                             self.product_latency)
         m.d.comb += self.psum.eq(psum)
         return m

@@ -34,6 +34,7 @@ module {module} (
       input bit swap, output bit [{psum}:0] psum);
 
   chandle handle;
+  bit mode_activations, mode_weights;
   initial begin
     handle = {prefix}_create({quads}, {latency});
     psum = 0;
@@ -42,8 +43,10 @@ module {module} (
   always @(posedge clk) begin : step
     bit [{psum}:0] next;
     {prefix}_{quads}_step(
-        handle, rst, wide_activations, wide_weights, activations, weights, load, swap, next);
+        handle, rst, mode_activations, mode_weights, activations, weights, load, swap, next);
     psum <= next;
+    mode_activations <= wide_activations;
+    mode_weights <= wide_weights;
   end
 
   final {prefix}_destroy(handle);
