@@ -7,7 +7,7 @@ JOBS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL = help
-.PHONY: help setup demo test nightly figures lint clean
+.PHONY: help setup demo test nightly figures pictures lint clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | awk -F'|' '{printf "make %-9s %s\n", $$1, $$2}'
@@ -29,6 +29,9 @@ nightly: setup  ## the long runs as well
 
 figures: setup  ## measure every figure, write figures.json and the table in README.md
 	@$(JALAPENO) figures $(ARGS)
+
+pictures: setup  ## draw the pictures of docs/ again, from real runs
+	@$(PYTHON_RUN) -m scripts.pictures
 
 lint: setup  ## style check
 	@.venv/bin/ruff check --quiet --output-format concise .
