@@ -73,6 +73,19 @@ def open_viewer():
     return last
 
 
+def _busy(wave, first, start, end):
+    """Signals of the stream ``first``, and of streams with valid between two cycles."""
+    def busy(stream):
+        values = [wave.value(f"{stream}__valid", cycle) for cycle in range(max(start, 0), end + 1)]
+        return 1 in values
+
+    streams = [name.removesuffix("__valid") for name in wave.names
+               if name.startswith("bench.") and name.count(".") == 1 and name.endswith("__valid")]
+    chosen = [stream for stream in streams if stream == f"bench.{first}"]
+    chosen += [stream for stream in streams if stream not in chosen and busy(stream)]
+    return [f"{stream}__{part}" for stream in chosen[:8] for part in ("valid", "ready", "payload")]
+
+
 def render(path=None, *, signals=None, before=12, after=8):
     """Draw the last failure's wave around its marker into a PNG file and return its path.
 
@@ -81,7 +94,8 @@ def render(path=None, *, signals=None, before=12, after=8):
     path : path, optional
         ``wave.png`` in the run's directory where not given.
     signals : list[str], optional
-        Names as in the wave; the streams of the bench where not given.
+        Names as in the wave; where not given, the stream in question and up to seven others that are busy
+        in the part that is drawn.
 
     Raises
     ------
@@ -93,11 +107,11 @@ def render(path=None, *, signals=None, before=12, after=8):
         raise ValueError(last["sentence"] if not last["found"] else
                          f"the last failure has no wave; {last['report']['wave_command']} makes one")
     wave = Wave(last["files"]["wave"])
+    cycle = last["cycle"] or 0
     if signals is None:
-        signals = ["bench.clk", *[name for name in wave.names if name.startswith("bench.") and
-                                  name.count(".") == 1 and name.endswith(("valid", "ready", "payload"))]]
+        signals = ["bench.clk", *_busy(wave, last["report"].get("stream"), cycle - before, cycle + after)]
     lines = [views.Signal(name=name, width=wave.width(name) or 1,
                           radix="bin" if wave.width(name) == 1 else "hex") for name in signals]
     target = Path(path) if path else Path(last["directory"]) / "wave.png"
-    return picture.draw(target, last["files"]["wave"], lines, cycle=last["cycle"] or 0, before=before,
-                        after=after, title=last["report"]["problem"][:110])
+    return picture.draw(target, last["files"]["wave"], lines, cycle=cycle, before=before, after=after,
+                        title=last["report"]["problem"][:110])

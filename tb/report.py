@@ -39,6 +39,8 @@ class Context:
     simulator : Simulator, optional
     result : Result, optional
         Of the run whose results are compared.
+    stream : str, optional
+        The stream that the compared data came from; its signals come first in the views.
     config : dataclass, optional
         Configuration of the model; comparing with a design that was made from another one is refused.
     """
@@ -48,6 +50,7 @@ class Context:
     command: str | None = None
     simulator: Simulator | None = None
     result: Result | None = None
+    stream: str | None = None
     config: object = None
 
 
@@ -265,6 +268,7 @@ def _failure(report, context):
     if context is None:
         return CheckFailure(report)
     report.test = context.test
+    report.stream = report.stream or context.stream
     report.seed = context.seed
     report.command = context.command or runs.default_command()
     result, simulator = context.result, context.simulator
