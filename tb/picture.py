@@ -25,6 +25,7 @@ def draw(path, wave, signals, *, cycle, before=12, after=8, title=None):
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     if not signals:
         raise ValueError("a picture needs at least one signal")
@@ -44,6 +45,7 @@ def draw(path, wave, signals, *, cycle, before=12, after=8, title=None):
     axes.set_yticks([len(signals) - row + 0.3 for row in range(len(signals))],
                     [_short(signal.name) for signal in signals], family="monospace", fontsize=8)
     axes.set_xlim(start, end)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylim(0.8, len(signals) + 1)
     axes.set_xlabel("cycle", fontsize=8)
     axes.tick_params(labelsize=8, length=2)
