@@ -63,11 +63,11 @@ class Bug:
 PLANTED = {
     "sign": Bug(
         what="the sign of the activations is lost", module="hw.matrix.quad",
-        right="weights.sign ^ Mux(activation.negative, Const((1 << PSUM_BITS) - 1), 0)",
+        right="weights.sign ^ Mux(activation.negative, ONES, 0)",
         wrong="weights.sign"),
     "shift": Bug(
         what="shifts of products by eight and more lose their upper bits", module="hw.matrix.quad",
-        right="by_four = Cat(Const(0, 2), coarse)", wrong="by_four = Cat(Const(0, 2), coarse[0])"),
+        right="even[:8] << shift)", wrong="even[:8] << shift[:3])"),
     "nibble": Bug(
         what="the nibbles of neighbouring MXFP4 weights are swapped", module="hw.matrix.edge",
         right="decode_e2m1(self.weight_codes[128 * i + 4 * r:128 * i + 4 * r + 4])",
@@ -95,9 +95,9 @@ PLANTED = {
         right="self.activation_nan.eq((self.activation_scale == SCALE_NAN)",
         wrong="self.activation_nan.eq(Const(0)"),
     "carry": Bug(
-        what="the carry from the second digit of a sum to the third is lost", module="hw.matrix.quad",
-        right="self.joined.eq(Mux(wide_weights, ALL_JOINED,",
-        wrong="self.joined.eq(Mux(wide_weights, PAIRS_JOINED,"),
+        what="the carry from the lower half of a sum to the upper is lost", module="hw.matrix.quad",
+        right="self.guards.eq(Mux(wide_weights, GUARD_OF_ONE,",
+        wrong="self.guards.eq(Mux(wide_weights, GUARDS_OF_TWO,"),
     "mask": Bug(
         what="the first lane beyond K is not masked", module="hw.matrix.edge",
         right="(lanes > r) & valid", wrong="(lanes >= r) & valid"),

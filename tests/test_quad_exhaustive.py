@@ -80,7 +80,7 @@ def test_words_round_trip():
         low, high = words.bounds(mode)
         sums = rng.integers(low, high + 1, (500, words.slots(mode)))
         packed = words.pack(sums, mode)
-        assert not words.guards(packed).any()
+        assert not words.guards(packed, mode).any()
         assert np.array_equal(words.unpack(packed, mode), sums)
 
 

@@ -90,7 +90,7 @@ class WestEdge(wiring.Component):
             narrow = decode_e2m1(self.activation_codes[4 * r:4 * r + 4])
             word = Mux(self.wide_activations,
                        Cat(wide.significand, wide.shift, wide.negative),
-                       Cat(narrow.significand, narrow.significand, narrow.shift, Const(0, 2),
+                       Cat(narrow.significand, Const(0, 2), narrow.shift, Const(0, 2),
                            narrow.negative))
             words.append(gated(used[r], word))
             nans.append(wide.nan & used[r])

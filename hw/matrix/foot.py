@@ -8,12 +8,12 @@ from .. import emit
 from ..numbers.float_add import Float32Adder
 from ..numbers.formats import CANONICAL_NAN, Mode
 from ..numbers.sum_to_float import SumToFloat32
-from .quad import LANES, PSUM_BITS, segment
+from .quad import LANES, PSUM_BITS, field
 
 __all__ = ["Foot", "row_wave", "scale_wave", "accumulator_distance", "foot_latency"]
 
 MINUS_ZERO = 0x80000000
-#: Bits of the widest sum that starts in the segment of slot 0, 1, 2, 3.
+#: Bits of the widest sum of slot 0, 1, 2, 3.
 SUM_BITS = (42, 28, 14, 14)
 #: Exponent of the last bit of a block sum.
 LAST_BIT = {Mode.MXFP4_MXFP4: -2, Mode.MXFP8_MXFP4: -10, Mode.MXFP8_MXFP8: -18}
@@ -56,7 +56,7 @@ def foot_latency(config):
 class Foot(wiring.Component):
     """Everything below one quad column, for four columns 4 q ... 4 q + 3 of the unit.
 
-    For each row of activations: join the segments of each row group's psum, apply both scales, round once,
+    For each row of activations: take the sums out of each row group's psum, apply both scales, round once,
     add to the accumulator in order of the row groups. Control and scales hop east from foot to foot.
 
     Parameters
@@ -134,14 +134,12 @@ class Foot(wiring.Component):
         wide_activations = self.mode != Mode.MXFP4_MXFP4
         wide_weights = self.mode == Mode.MXFP8_MXFP8
         psum = self.psum[PSUM_BITS * group:PSUM_BITS * (group + 1)]
-        joined = {
-            0: Mux(wide_weights, Cat(segment(psum, 0), segment(psum, 1), segment(psum, 2)).as_signed(),
-                   Mux(wide_activations, Cat(segment(psum, 0), segment(psum, 1)).as_signed(),
-                       segment(psum, 0).as_signed())),
-            1: Mux(wide_activations, Cat(segment(psum, 2), segment(psum, 3)).as_signed(),
-                   segment(psum, 2).as_signed()),
-            2: segment(psum, LANES[2]).as_signed(),
-            3: segment(psum, LANES[3]).as_signed(),
+        sums = {
+            0: Mux(wide_weights, field(psum, LANES[0], 42),
+                   Mux(wide_activations, field(psum, LANES[0], 28), field(psum, LANES[0], 14))),
+            1: Mux(wide_activations, field(psum, LANES[1], 28), field(psum, LANES[1], 14)),
+            2: field(psum, LANES[2], 14),
+            3: field(psum, LANES[3], 14),
         }
         last_bit = Mux(wide_weights, LAST_BIT[Mode.MXFP8_MXFP8],
                        Mux(wide_activations, LAST_BIT[Mode.MXFP8_MXFP4], LAST_BIT[Mode.MXFP4_MXFP4]))
@@ -158,7 +156,7 @@ class Foot(wiring.Component):
                 m.d.sync += active.eq(shadow)
             rounder = SumToFloat32(width=SUM_BITS[slot], latency=self.config.sum_latency)
             emit.place(m, f"{name}_round", rounder)
-            m.d.comb += [rounder.i.sum.eq(joined[slot]),
+            m.d.comb += [rounder.i.sum.eq(sums[slot]),
                          rounder.i.exponent.eq(offset + active[:8]),
                          rounder.i.nan.eq(row.nan[group] | active[8])]
             results.append(rounder.o)

@@ -1,6 +1,7 @@
 """The fracturable quad: one array row by four columns, for all three modes.
 
-Four 2b x 4b multipliers, one shifter and one 56-bit adder that guard bits cut into segments of 14 bits serve
+Multipliers of 4b x 4b for two columns and of 2b x 4b for the other two, one shifter and one 60-bit adder that
+guard bits cut into fields serve
 
 =============  ===================================  =======================  =====
 mode           products                             sums                     rate
@@ -13,47 +14,51 @@ mxfp8_mxfp8    one 4b x 4b, one column              one of 42 bits           1/4
 An E2M1 weight enters as the integer 2|w| (4 bits), an E4M3 weight as significand and shift, an activation as
 significand and shift. The product's shift is then the same for all four lanes, and with an E4M3 weight the
 quad does what it does with an E2M1 weight, at a larger shift. 32 products make 14, 28 and 42 bits signed
-(docs/numbers.md, section 2): no sum leaves its segments, every sum is exact.
+(docs/numbers.md, section 2): no sum leaves its field, every sum is exact.
 
-Guard bits. A psum word is 60 bits: below each segment stands a guard bit, zero at rest. With A and B the
-operands of the adder, the guard bit below a segment is
+A psum word is 60 bits. Bits 0, 15, 30 and 45 are guard bits where a field begins above them, and ordinary
+bits of the number where a field runs through them:
 
-* A=1, B=0: the carry from the segment below passes (the two are joined);
-* A=B=1: a carry is made, which completes a two's complement negation;
-* A=B=0: a carry from below is absorbed.
+=============  =====================  =========================================
+mode           guard bits             fields (column: bits)
+=============  =====================  =========================================
+mxfp4_mxfp4    0, 15, 30, 45          0: 1..14, 2: 16..29, 1: 31..44, 3: 46..59
+mxfp8_mxfp4    0, 30                  0: 1..29, 1: 31..59
+mxfp8_mxfp8    0                      0: 1..59
+=============  =====================  =========================================
 
-So it is one plain binary adder in every mode, for the synthesiser and for the simulator.
+A guard bit is zero at rest. For a negative product both operands of the adder have it set, which makes the
+carry that completes the two's complement; else neither has, which absorbs a carry from the field below. So it
+is one plain binary adder in every mode, for the synthesiser and for the simulator. docs/quad.md explains it.
 """
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["ActivationWord", "WeightWord", "Weights", "Joints", "Quad", "PSUM_BITS", "SEGMENT_BITS", "LANES",
-           "segment", "quad_row"]
+__all__ = ["ActivationWord", "WeightWord", "Weights", "Fields", "Quad", "PSUM_BITS", "LANES", "field",
+           "quad_row"]
 
-SEGMENT_BITS = 14
-STRIDE = SEGMENT_BITS + 1  # a segment and the guard bit below it
-PSUM_BITS = 4 * STRIDE
-GUARDS = sum(1 << (STRIDE * j) for j in range(4))
-SEGMENTS = (1 << PSUM_BITS) - 1 - GUARDS
-PAIRS_JOINED = 1 << STRIDE | 1 << 3 * STRIDE
-ALL_JOINED = PAIRS_JOINED | 1 << 2 * STRIDE
+LANE_BITS = 15  # a guard bit and a sum of 14 bits
+PSUM_BITS = 4 * LANE_BITS
+ONES = (1 << PSUM_BITS) - 1
+GUARDS_OF_FOUR = 1 | 1 << LANE_BITS | 1 << 2 * LANE_BITS | 1 << 3 * LANE_BITS
+GUARDS_OF_TWO = 1 | 1 << 2 * LANE_BITS
+GUARD_OF_ONE = 1
 
-#: Segment in which slot j of a quad (column j in mxfp4_mxfp4) is summed. Slots 0 and 1 are the two columns
-#: of mxfp8_mxfp4 and start at segments 0 and 2; slot 0 is the one column of mxfp8_mxfp8.
+#: Lane of a psum word in which the sum of slot j of a quad (column j in mxfp4_mxfp4) begins. Slots 0 and 1
+#: are the two columns of mxfp8_mxfp4, slot 0 the one column of mxfp8_mxfp8.
 LANES = (0, 2, 1, 3)
 
 
 class ActivationWord(data.Struct):
     """An activation as it hops along a row, decoded at the west edge.
 
-    E4M3: (4 * ``high`` + ``low``) * 2**(``shift`` - 9). E2M1: ``high`` = ``low`` = significand, times
-    2**(``shift`` - 1). A masked or invalid lane is all zero.
+    E4M3: ``significand`` * 2**(``shift`` - 9). E2M1: the same times 2**(``shift`` - 1), with a significand
+    below 4. A masked or invalid lane is all zero.
     """
 
-    low: unsigned(2)
-    high: unsigned(2)
+    significand: unsigned(4)
     shift: unsigned(4)
     negative: unsigned(1)
 
@@ -71,36 +76,25 @@ class WeightWord(data.Struct):
     negative_b: unsigned(1)
 
 
-def segment(word, j):
-    """Segment j (14 bits, a value) of a psum word."""
-    return word[STRIDE * j + 1:STRIDE * (j + 1)]
+def field(word, lane, bits):
+    """The sum of ``bits`` bits, signed, that begins in ``lane`` of a psum word (a value)."""
+    first = LANE_BITS * lane + 1
+    return word[first:first + bits].as_signed()
 
 
-def _packed(by_segment, width):
-    """Values of ``width`` bits at the foot of their segments; the rest is zero."""
-    return Cat(*(Cat(Const(0, 1), value, Const(0, SEGMENT_BITS - width)) for value in by_segment))
+class Fields:
+    """The masks that cut a psum word into the fields of the mode, for all quads of a column.
 
-
-class Joints:
-    """Masks over a psum word that all quads of a column share.
-
-    They are signals, the constant ones too: a mask written as a constant comes out as a concatenation of
-    slices, which costs a simulator ten operations for one.
-
-    ``joined``: guard bits at which this mode joins segments; ``cut``: all bits but those; ``guards`` and
-    ``segments``: the two kinds of bits.
+    ``guards``: the guard bits; ``sums``: all other bits.
     """
 
     def __init__(self, m, wide_activations, wide_weights):
-        self.joined = Signal(PSUM_BITS, name="joined")
-        self.cut = Signal(PSUM_BITS, name="cut")
         self.guards = Signal(PSUM_BITS, name="guards")
-        self.segments = Signal(PSUM_BITS, name="segments")
+        self.sums = Signal(PSUM_BITS, name="sums")
+        narrow = Mux(wide_activations, GUARDS_OF_TWO, GUARDS_OF_FOUR)
         m.d.comb += [
-            self.joined.eq(Mux(wide_weights, ALL_JOINED, Mux(wide_activations, PAIRS_JOINED, 0))),
-            self.cut.eq(~self.joined),
-            self.guards.eq(GUARDS),
-            self.segments.eq(SEGMENTS),
+            self.guards.eq(Mux(wide_weights, GUARD_OF_ONE, narrow)),
+            self.sums.eq(~self.guards),
         ]
 
 
@@ -110,73 +104,63 @@ class Weights:
     The active registers hold each operand where the arithmetic wants it, in words with constant zeros
     between: 16 magnitude bits, 4 signs and 4 shift bits are flip-flops, the rest is wiring.
 
-    ``low_operand``: magnitudes of slots 0 and 1 in segments 0 and 2, times the low activation half;
-    ``high_operand``: slots 2 and 3 likewise, times the high half; ``sign``: a psum word of sign masks;
-    ``shift``: the E4M3 weight's shift, else 0.
+    ``even``: magnitudes of slots 0 and 1 (lanes 0 and 2), times the whole significand of the activation;
+    ``odd``: of slots 2 and 3 (lanes 1 and 3), times its lower half, zero with E4M3 activations; ``sign``: a
+    psum word of sign masks; ``shift``: the E4M3 weight's shift, else 0.
     """
 
     def __init__(self, m, name, word, write_low, write_high, swap, wide_activations, wide_weights):
-        shadow = [Signal(5, name=f"{name}_shadow{j}", reset_less=True) for j in range(4)]
+        word = word.as_value()
+        shadow_low = Signal(len(word), name=f"{name}_shadow_low", reset_less=True)
+        shadow_high = Signal(len(word), name=f"{name}_shadow_high", reset_less=True)
         with m.If(write_low):
-            m.d.sync += [shadow[0].eq(Cat(word.a, word.negative_a)),
-                         shadow[1].eq(Cat(word.b, word.negative_b))]
+            m.d.sync += shadow_low.eq(word)
         with m.If(write_high):
-            m.d.sync += [shadow[2].eq(Cat(word.a, word.negative_a)),
-                         shadow[3].eq(Cat(word.b, word.negative_b))]
-        self.low_operand = Signal(2 * STRIDE + 5, name=f"{name}_low_operand", reset_less=True)
-        self.high_operand = Signal(2 * STRIDE + 5, name=f"{name}_high_operand", reset_less=True)
+            m.d.sync += shadow_high.eq(word)
+        low, high = data.View(WeightWord, shadow_low), data.View(WeightWord, shadow_high)
+        self.even = Signal(2 * LANE_BITS + 4, name=f"{name}_even", reset_less=True)
+        self.odd = Signal(2 * LANE_BITS + 4, name=f"{name}_odd", reset_less=True)
         self.sign = Signal(PSUM_BITS, name=f"{name}_sign", reset_less=True)
         self.shift = Signal(4, name=f"{name}_shift", reset_less=True)
-        gap = Const(0, 2 * STRIDE - 4)
-        guard = Const(0, 1)
-        negative = [slot[4] for slot in shadow]
-        upper = Mux(wide_weights, negative[0], negative[1])
-        by_segment = [negative[0], Mux(wide_activations, negative[0], negative[2]),
-                      upper, Mux(wide_activations, upper, negative[3])]
+        gap = Const(0, 2 * LANE_BITS - 4)
+        upper = Mux(wide_weights, low.negative_a, low.negative_b)
+        negative = [low.negative_a, Mux(wide_activations, low.negative_a, high.negative_a),
+                    upper, Mux(wide_activations, upper, high.negative_b)]
         with m.If(swap):
             m.d.sync += [
-                self.low_operand.eq(Cat(guard, shadow[0][:4], gap, Mux(wide_weights, 0, shadow[1][:4]))),
-                self.high_operand.eq(Cat(guard, shadow[2][:4], gap, Mux(wide_weights, 0, shadow[3][:4]))),
-                self.shift.eq(Mux(wide_weights, shadow[1][:4], 0)),
-                self.sign.eq(Cat(*(Mux(bit, Const((1 << STRIDE) - 1, STRIDE), Const(0, STRIDE))
-                                   for bit in by_segment))),
+                self.even.eq(Cat(low.a, gap, Mux(wide_weights, 0, low.b))),
+                self.odd.eq(Mux(wide_activations, 0, Cat(high.a, gap, high.b))),
+                self.shift.eq(Mux(wide_weights, low.b, 0)),
+                self.sign.eq(Cat(*(Mux(bit, Const((1 << LANE_BITS) - 1, LANE_BITS), Const(0, LANE_BITS))
+                                   for bit in negative))),
             ]
 
 
-def quad_row(m, name, activation, weights, psum, wide_activations, joints, product_latency):
+def quad_row(m, name, activation, weights, psum, fields, product_latency):
     """The arithmetic of one quad: returns the next partial sum (a 60-bit register).
 
     ``activation`` is an ActivationWord, ``weights`` a :class:`Weights`, ``psum`` the word from the row
-    above. The result is 1 + ``product_latency`` cycles later than the activation, 1 cycle than ``psum``.
+    above, ``fields`` a :class:`Fields`. The result is 1 + ``product_latency`` cycles later than the
+    activation, 1 cycle than ``psum``.
     """
-    def word(label, value, width, stage):
+    def word(label, value, width, stage=False):
         """A named intermediate: a register where ``stage`` is true, else a wire."""
         signal = Signal(width, name=f"{name}_{label}", reset_less=True)
         domain = m.d.sync if stage else m.d.comb
         domain += signal.eq(value)
         return signal
 
-    low = activation.low * weights.low_operand
-    high = activation.high * weights.high_operand
-    # The high half joins its product two bits up (E4M3 activations), or is two more columns.
-    products = low + Mux(wide_activations, high << 2, high << STRIDE)
-    total_shift = word("total_shift", activation.shift + weights.shift, 5, False)
-    fine = word("fine", products << total_shift[:2], PSUM_BITS, product_latency)
-    coarse = word("coarse", total_shift[2:], 3, product_latency)
-    sign = word("negate", weights.sign ^ Mux(activation.negative, Const((1 << PSUM_BITS) - 1), 0), PSUM_BITS,
-                product_latency)
-
-    by_four = Cat(Const(0, 2), coarse)
-    guard = Const(0, 1)
-    whole = word("whole", segment(fine, 0)[:11] << by_four, 3 * SEGMENT_BITS, False)
-    upper = word("upper", segment(fine, 2)[:11] << by_four, 2 * SEGMENT_BITS, False)
-    magnitude = Cat(guard, whole[0:14], guard, whole[14:28] | segment(fine, 1)[:8],
-                    guard, whole[28:42] | upper[0:14], guard, upper[14:28] | segment(fine, 3)[:8])
-    a = psum | (sign & joints.guards) | joints.joined
-    b = (magnitude ^ sign) & joints.cut
-    total = Signal(PSUM_BITS + 1, name=f"{name}_total")
-    m.d.comb += total.eq(a + b)
-    return word("psum", total & joints.segments, PSUM_BITS, True)
+    even = word("even_products", activation.significand * weights.even, 2 * LANE_BITS + 8)
+    odd = word("odd_products", activation.significand[:2] * weights.odd, 2 * LANE_BITS + 6)
+    shift = word("total_shift", activation.shift + weights.shift, 5)
+    # What a lane can need: any shift in lane 0, an activation's in lane 2, an E2M1 activation's in 1 and 3.
+    # No shift is wider than 64 bits, which would cost a simulator much.
+    magnitude = (Cat(Const(0, 1), even[:8] << shift)
+                 | Cat(Const(0, 2 * LANE_BITS + 1), even[2 * LANE_BITS:] << shift[:4])
+                 | Cat(Const(0, LANE_BITS + 1), odd << shift[:2]))
+    sign = weights.sign ^ Mux(activation.negative, ONES, 0)
+    term = word("term", magnitude ^ sign, PSUM_BITS, stage=product_latency)
+    return word("psum", ((psum | (term & fields.guards)) + term) & fields.sums, PSUM_BITS, stage=True)
 
 
 class Quad(wiring.Component):
@@ -211,8 +195,8 @@ class Quad(wiring.Component):
             m.d.comb += getattr(self, f"{name}_o").eq(register)
         weights = Weights(m, "quad", data.View(WeightWord, self.weight_o), self.load_o[0], self.load_o[1],
                           self.swap_o, self.wide_activations, self.wide_weights)
-        joints = Joints(m, self.wide_activations, self.wide_weights)
-        psum = quad_row(m, "quad", data.View(ActivationWord, self.activation_o), weights, self.psum_i,
-                        self.wide_activations, joints, self.product_latency)
+        fields = Fields(m, self.wide_activations, self.wide_weights)
+        psum = quad_row(m, "quad", data.View(ActivationWord, self.activation_o), weights, self.psum_i, fields,
+                        self.product_latency)
         m.d.comb += self.psum_o.eq(psum)
         return m

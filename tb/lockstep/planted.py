@@ -17,11 +17,13 @@ PLANTED = {
     "the sign of an activation lost":
         ("negate(bit(word, 8) & ALL)", "negate(0)"),
     "negation without its carry":
-        ("psum | (negate & GUARDS) | joined", "psum | joined"),
-    "a product not cut to its segment":
-        ("SHORT = 0xFF,", "SHORT = 0x1FF,"),
-    "the top digit a bit low":
-        ("(upper & DIGIT << 14) << 32", "(upper & DIGIT << 14) << 31"),
+        ("psum | (term & guards)", "psum"),
+    "the upper bits of a significand lost":
+        ("(low << 3 & bits[3])", "(low << 2 & bits[3])"),
+    "the second column a bit low":
+        ("second << shift << 31", "second << shift << 30"),
+    "a guard bit that stays set":
+        ("& (ALL & ~guards)", "& ALL"),
     "own shifts of weights overlooked":
         ("(shifts ? row : 0)", "0"),
     "a skipped row that was not idle":

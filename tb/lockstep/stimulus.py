@@ -37,7 +37,7 @@ def activation_words(rng, size, wide):
         significand = rng.integers(0, 16, size, dtype=np.uint16)
         return significand | rng.integers(0, 15, size, dtype=np.uint16) << 4 | sign
     codes = rng.integers(0, 8, size)
-    words = np.array([s | s << 2 | shift << 4 for s, shift in E2M1], dtype=np.uint16)
+    words = np.array([s | shift << 4 for s, shift in E2M1], dtype=np.uint16)
     return words[codes] | sign
 
 

@@ -27,9 +27,8 @@ class Job(data.Struct):
 def activation_word(code, wide):
     """Bits of the ActivationWord of an E4M3 code (``wide``) or of an E2M1 code in the low four bits."""
     e2m1, e4m3 = decode_e2m1(code[:4]), decode_e4m3(code)
-    both = Cat(e2m1.significand, e2m1.significand)
-    significand = Mux(wide, e4m3.significand, both)
-    fields = {"low": significand[:2], "high": significand[2:], "shift": Mux(wide, e4m3.shift, e2m1.shift),
+    fields = {"significand": Mux(wide, e4m3.significand, e2m1.significand),
+              "shift": Mux(wide, e4m3.shift, e2m1.shift),
               "negative": Mux(wide, e4m3.negative, e2m1.negative)}
     return _word(ActivationWord, fields)
 

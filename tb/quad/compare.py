@@ -126,7 +126,7 @@ def run(jobs, *, product_latency=1, stalls=FREE, seed=1):
 
 def _compared(jobs, psums):
     expected, got = jobs.expected(), words.unpack(psums, jobs.mode)
-    wrong = (got != expected) | (words.guards(psums) != 0)[:, None]
+    wrong = (got != expected) | (words.guards(psums, jobs.mode) != 0)[:, None]
     first = None
     if wrong.any():
         job, slot = np.argwhere(wrong)[0]

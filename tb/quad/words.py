@@ -1,7 +1,7 @@
 """Partial sums as integers: what a quad's psum word means, written from docs/quad.md and not from hw.
 
-A psum word has four segments of 14 bits, each above a guard bit which is zero in a finished sum:
-bits 1..14, 16..29, 31..44 and 46..59. A sum is a two's complement number in one, two or four segments.
+A psum word has 60 bits. Each sum is a two's complement number in a field of its own, and below each field
+stands a guard bit, which is zero in a finished sum. What sums do not need of a field repeats their sign.
 """
 
 import numpy as np
@@ -9,16 +9,14 @@ import numpy as np
 __all__ = ["LAYOUT", "PSUM_BYTES", "bounds", "guards", "pack", "slots", "unpack"]
 
 PSUM_BYTES = 8
-_FOOT = (1, 16, 31, 46)
-_BITS = 14
-_MASK = (1 << _BITS) - 1
 
-#: Mode to the segments of each slot's sum, lowest first.
+#: Mode to the (first bit, bits) of each slot's field, and to the bits of a sum.
 LAYOUT = {
-    "mxfp4_mxfp4": ((0,), (2,), (1,), (3,)),
-    "mxfp8_mxfp4": ((0, 1), (2, 3)),
-    "mxfp8_mxfp8": ((0, 1, 2),),
+    "mxfp4_mxfp4": ((1, 14), (31, 14), (16, 14), (46, 14)),
+    "mxfp8_mxfp4": ((1, 29), (31, 29)),
+    "mxfp8_mxfp8": ((1, 59),),
 }
+_SUM_BITS = {"mxfp4_mxfp4": 14, "mxfp8_mxfp4": 28, "mxfp8_mxfp8": 42}
 
 
 def slots(mode):
@@ -27,34 +25,24 @@ def slots(mode):
 
 
 def bounds(mode):
-    """Smallest and largest sum that a slot holds."""
-    bits = _BITS * len(LAYOUT[mode][0])
-    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    """Smallest and largest sum of a slot."""
+    return -(1 << (_SUM_BITS[mode] - 1)), (1 << (_SUM_BITS[mode] - 1)) - 1
 
 
 def pack(sums, mode):
     """int64 [..., slots] to psum words, uint64 [...]."""
     word = np.zeros(sums.shape[:-1], np.uint64)
-    for slot, segments in enumerate(LAYOUT[mode]):
-        for place, segment in enumerate(segments):
-            digit = (sums[..., slot] >> (_BITS * place)) & _MASK
-            word |= digit.astype(np.uint64) << np.uint64(_FOOT[segment])
+    for slot, (first, bits) in enumerate(LAYOUT[mode]):
+        word |= (sums[..., slot] & ((1 << bits) - 1)).astype(np.uint64) << np.uint64(first)
     return word
 
 
 def unpack(words, mode):
-    """uint64 [...] to int64 [..., slots]."""
-    sums = []
-    for segments in LAYOUT[mode]:
-        value = np.zeros(words.shape, np.int64)
-        for place, segment in enumerate(segments):
-            digit = ((words >> np.uint64(_FOOT[segment])) & np.uint64(_MASK)).astype(np.int64)
-            value |= digit << (_BITS * place)
-        unused = 64 - _BITS * len(segments)
-        sums.append(value << unused >> unused)
-    return np.stack(sums, axis=-1)
+    """uint64 [...] to int64 [..., slots]: all bits of the fields."""
+    return np.stack([(words << np.uint64(64 - first - bits)).astype(np.int64) >> (64 - bits)
+                     for first, bits in LAYOUT[mode]], axis=-1)
 
 
-def guards(words):
-    """The four guard bits of each word; all zero in a finished sum."""
-    return words & np.uint64(sum(1 << (foot - 1) for foot in _FOOT))
+def guards(words, mode):
+    """The guard bits of each word; all zero in a finished sum."""
+    return words & np.uint64(sum(1 << (first - 1) for first, _ in LAYOUT[mode]))

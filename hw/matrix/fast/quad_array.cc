@@ -14,7 +14,7 @@
 // At the edge of a change, the steps that looked beyond it are taken again from a copy of the state, now with
 // the mode of each column at its time. So there is no input for which this description is not exact.
 //
-// Words are those of hw/matrix/quad.py: 60 bits, four segments of 14 bits, a guard bit below each.
+// Words are those of hw/matrix/quad.py: 60 bits, cut into fields by guard bits.
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")  // whatever the design around it is compiled with
@@ -49,12 +49,9 @@ constexpr int COLUMNS_MAX = 64;
 static_assert(COLUMNS_MAX + 2 <= INTERVAL);
 
 constexpr int STRIDE = 15;
-constexpr Word every_segment(Word w) { return w | w << STRIDE | w << 2 * STRIDE | w << 3 * STRIDE; }
-constexpr Word GUARDS = every_segment(1);
-constexpr Word SEGMENTS = every_segment(0x7FFE);
-constexpr Word ALL = GUARDS | SEGMENTS;
-constexpr Word LOW_SLOTS = Word{15} << 1 | Word{15} << 31;
-constexpr Word HIGH_SLOTS = LOW_SLOTS << STRIDE;
+constexpr Word ALL = (Word{1} << 4 * STRIDE) - 1;
+constexpr Word EVEN_SLOTS = Word{15} << 1 | Word{15} << 31;
+constexpr Word ODD_SLOTS = EVEN_SLOTS << STRIDE;
 constexpr int SHIFT_AT = 60;  // the weight's shift stands above its magnitudes
 
 struct Mode {
@@ -62,10 +59,9 @@ struct Mode {
   bool operator==(const Mode& other) const {
     return wide_activations == other.wide_activations && wide_weights == other.wide_weights;
   }
-  // Guard bits at which segments are joined.
-  Word joined() const {
-    if (wide_weights) return GUARDS & ~Word{1};
-    return wide_activations ? Word{1} << STRIDE | Word{1} << 3 * STRIDE : 0;
+  Word guards() const {
+    if (wide_weights) return 1;
+    return wide_activations ? 1 | Word{1} << 30 : 1 | Word{1} << 15 | Word{1} << 30 | Word{1} << 45;
   }
 };
 
@@ -76,11 +72,11 @@ struct Inputs {
 };
 
 struct Activation {
-  Word low[2], high[2];  // masks of the bits of either half
+  Word significand[4];  // a mask for each bit
   unsigned shift;
   Word negate;
   explicit Activation(unsigned word)
-      : low{bit(word, 0), bit(word, 1)}, high{bit(word, 2), bit(word, 3)}, shift(word >> 4 & 15),
+      : significand{bit(word, 0), bit(word, 1), bit(word, 2), bit(word, 3)}, shift(word >> 4 & 15),
         negate(bit(word, 8) & ALL) {}
   static Word bit(unsigned word, int at) { return Word{0} - (word >> at & 1); }
 };
@@ -119,41 +115,30 @@ std::uint32_t nonzero(const std::uint8_t* activations) {
 // COMMON, all by the activation's; OWN, each column adds that of its weight.
 enum class Shift { NARROW, COMMON, OWN };
 
-// Magnitudes in their segments from the products of one activation (T is one column or several).
+// Magnitudes in their fields from the products of one activation (T is one column or several).
 template <Shift KIND, class T>
-INLINE T placed(const T& products, const T& weight, unsigned shift) {
-  constexpr Word LONG = 0x7FF, SHORT = 0xFF, DIGIT = 0x3FFF;
+INLINE T placed(const T& even, const T& odd, const T& weight, unsigned shift) {
+  constexpr Word PRODUCT = 0xFF;
+  const T first = even & PRODUCT << 1, second = even >> 31 & PRODUCT;
   if constexpr (KIND == Shift::NARROW) {
-    return (products << shift) & (LONG << 1 | SHORT << 16 | LONG << 31 | SHORT << 46);
+    return (even | odd) << shift;
+  } else if constexpr (KIND == Shift::COMMON) {
+    return first << shift | second << shift << 31 | odd << (shift & 3);
   } else {
-    T fine, whole, upper;
-    if constexpr (KIND == Shift::COMMON) {
-      fine = products << (shift & 3);
-      whole = (fine >> 1 & LONG) << (shift & 28);
-      upper = (fine >> 31 & LONG) << (shift & 28);
-    } else {
-      const T total = (weight >> SHIFT_AT) + Word{shift};
-      fine = products << (total & Word{3});
-      whole = (fine >> 1 & LONG) << (total & Word{28});
-      upper = (fine >> 31 & LONG) << (total & Word{28});
-    }
-    return (whole & DIGIT) << 1 | (whole & DIGIT << 14) << 2 | (whole & DIGIT << 28) << 3 |
-           (upper & DIGIT) << 31 | (upper & DIGIT << 14) << 32 | (fine & (SHORT << 16 | SHORT << 46));
+    const T total = (weight >> SHIFT_AT) + Word{shift};
+    return first << total | second << (total & Word{15}) << 31 | odd << (total & Word{3});
   }
 }
 
 // The word below a quad from the word above it.
 template <Shift KIND, class T>
-INLINE T added(const T& psum, const T& weight, const T& sign, const Activation& activation,
-               bool wide_activations, Word joined) {
-  const T low = weight & LOW_SLOTS;
-  const T high = (weight & HIGH_SLOTS) >> (wide_activations ? STRIDE - 2 : 0);
-  const T products = (low & activation.low[0]) + (low << 1 & activation.low[1]) +
-                     (high & activation.high[0]) + (high << 1 & activation.high[1]);
-  const T negate = sign ^ activation.negate;
-  const T a = psum | (negate & GUARDS) | joined;
-  const T b = (placed<KIND>(products, weight, activation.shift) ^ negate) & ~joined;
-  return (a + b) & SEGMENTS;
+INLINE T added(const T& psum, const T& weight, const T& sign, const Activation& activation, Word guards) {
+  const auto& bits = activation.significand;
+  const T low = weight & EVEN_SLOTS, high = weight & ODD_SLOTS;
+  const T even = (low & bits[0]) + (low << 1 & bits[1]) + (low << 2 & bits[2]) + (low << 3 & bits[3]);
+  const T odd = (high & bits[0]) + (high << 1 & bits[1]);
+  const T term = placed<KIND>(even, odd, weight, activation.shift) ^ sign ^ activation.negate;
+  return ((psum | (term & guards)) + term) & (ALL & ~guards);
 }
 
 // Active weights from shadow weights.
@@ -164,8 +149,8 @@ INLINE void activated(const T& shadow, Mode mode, T& weight, T& sign) {
     slot[j] = shadow >> 5 * j & Word{15};
     negative[j] = shadow >> (5 * j + 4) & Word{1};
   }
-  weight = slot[0] << 1 | slot[2] << 16;
-  weight |= mode.wide_weights ? slot[1] << SHIFT_AT : slot[1] << 31 | slot[3] << 46;
+  weight = slot[0] << 1 | (mode.wide_weights ? slot[1] << SHIFT_AT : slot[1] << 31);
+  if (!mode.wide_activations) weight |= slot[2] << 16 | slot[3] << 46;
   const T upper = mode.wide_weights ? negative[0] : negative[1];
   const T ones = negative[0] | (mode.wide_activations ? negative[0] : negative[2]) << STRIDE |
                  upper << 2 * STRIDE | (mode.wide_activations ? upper : negative[3]) << 3 * STRIDE;
@@ -180,6 +165,8 @@ struct State {
   // segments 0 and 1 or 2 and 3, and between any.
   std::uint32_t swaps = 0, lows = 0, highs = 0, shifted = 0, split_pairs = 0, split_all = 0;
   std::uint8_t quad[ROWS] = {};  // of the load that came at edge t, at t % ROWS
+  // Steps to come that reach a wave begun in another mode: its guard bits may be set, so that a zero counts.
+  int mixed = 0;
   unsigned __int128 touched = 0;  // bit n: something was added into the wave of n edges ago
 
   // What is noted of row r decides only how much is computed: ``true`` is never wrong.
@@ -201,7 +188,7 @@ template <Shift KIND>
 INLINE void add_row(Words* sums, const Words* weight, const Words* sign, int n, const Activation& activation,
                     Mode mode) {
   for (int i = 0; i < n; i++)
-    sums[i] = added<KIND>(sums[i], weight[i], sign[i], activation, mode.wide_activations, mode.joined());
+    sums[i] = added<KIND>(sums[i], weight[i], sign[i], activation, mode.guards());
 }
 
 // Adds the products of ``rows`` into the waves of step t, in every column.
@@ -296,6 +283,10 @@ class Array {
       std::uint32_t rows = nonzero(in.activations);
       if (in.mode.wide_weights) rows |= state_.split_all;
       else if (in.mode.wide_activations) rows |= state_.split_pairs;
+      if (state_.mixed) {
+        state_.mixed--;
+        rows = ~std::uint32_t{0};
+      }
       state_.touched |= rows;
       if (rows) multiply(state_, in, rows, t, columns_, wave_mask_);
       for (auto swapped = state_.swaps; swapped; swapped &= swapped - 1)
@@ -321,6 +312,7 @@ class Array {
   // The same as in forward(), each column with the mode of its own time, and cut off by a reset.
   void step_by_column(const Inputs& in, std::int64_t t, std::int64_t known) {
     const auto mode = [&](std::int64_t x) { return at(std::min(x, known)).mode; };
+    state_.mixed = ROWS;
     state_.touched |= ~std::uint32_t{0};
     int alive = 0;
     while (alive < quads_ && !(t + alive + 1 <= known && at(t + alive + 1).reset)) alive++;
@@ -330,9 +322,8 @@ class Array {
       Word* sums = &state_.sums[((t - r) & wave_mask_) * columns_];
       for (int q = 0; q < quads_; q++) {
         const int i = r * columns_ + q;
-        const bool wide = mode(t + 1 + q).wide_activations;
-        const Word joined = mode(t + 1 + q + latency_).joined();
-        sums[q] = added<Shift::OWN>(sums[q], state_.weight[i], state_.sign[i], activation, wide, joined);
+        const Word guards = mode(t + 1 + q + latency_).guards();
+        sums[q] = added<Shift::OWN>(sums[q], state_.weight[i], state_.sign[i], activation, guards);
         if (state_.swaps >> r & 1 && q < alive)
           activated<Word>(state_.shadow[i], mode(t + 1 + q), state_.weight[i], state_.sign[i]);
       }

@@ -1,0 +1,1 @@
+"""Designs that this project's own are measured against. Nothing of the engine uses them."""
