@@ -73,8 +73,9 @@ PLANTED = {
         right="decode_e2m1(self.weight_codes[128 * i + 4 * r:128 * i + 4 * r + 4])",
         wrong="decode_e2m1(self.weight_codes.word_select(32 * i + (r ^ 1), 4))"),
     "stall": Bug(
-        what="a pass begins although its weights are not there yet", module="hw.matrix.sequencer",
-        right="loaded = (row != 0) | shadow_full", wrong="loaded = issuing.valid"),
+        what="a result row does not wait for a free place among the output rows",
+        module="hw.matrix.sequencer", right="with m.Elif(takes & (used == config.output_rows)):",
+        wrong="with m.Elif(takes & (used == config.output_rows + 3)):"),
     "adders": Bug(
         what="a row does not wait until its accumulator has left the adders", module="hw.matrix.sequencer",
         right="with m.Elif(~clear):", wrong="with m.Elif(~issuing.valid):"),
@@ -109,6 +110,21 @@ PLANTED = {
     "mode": Bug(
         what="the mode changes while rows of the job before are in the array", module="hw.matrix.sequencer",
         right="~same_mode & ~shadow_full & ~behind & empty", wrong="~same_mode & ~shadow_full & ~behind"),
+    "absent": Bug(
+        what="where K is 0, +0 is added and not -0, so that a C of -0 loses its sign",
+        module="hw.matrix.foot", right="Mux(control.present[group], block, MINUS_ZERO)",
+        wrong="Mux(control.present[group], block, 0)"),
+    "scale": Bug(
+        what="scales of the next weights are used while rows of the pass before are on their way",
+        module="hw.matrix.foot", right="with m.If(self.swap_i):",
+        wrong="with m.If(self.swap_i | ~self.swap_i):"),
+    "fresh": Bug(
+        what="later columns of a quad start from what the job before left in the accumulators",
+        module="hw.matrix.sequencer", right="self.fresh.eq(now.first & ~now.has_c)",
+        wrong="self.fresh.eq(now.opening & ~now.has_c)"),
+    "pair": Bug(
+        what="of two MXFP4 columns of one weight beat, the second gets the scale of the first",
+        module="hw.matrix.foot", right="token.scale[group][slot % 2]", wrong="token.scale[group][0]"),
 }
 
 
@@ -139,7 +155,7 @@ class _Finder:
 def _private_copies(finder):
     """Within, ``COPIED`` are imported anew; afterwards everything is as it was."""
     def ours():
-        return [name for name in sys.modules if f"{name}.".startswith(tuple(f"{p}." for p in COPIED))]
+        return [name for name in list(sys.modules) if f"{name}.".startswith(tuple(f"{p}." for p in COPIED))]
 
     saved = {name: sys.modules.pop(name) for name in ours()}
     attributes = {name: getattr(hw, name) for name in ("matrix", "numbers") if hasattr(hw, name)}

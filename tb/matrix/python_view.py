@@ -41,7 +41,9 @@ class PythonEngine(Driver):
         self.design = design or (lambda: Engine(config))
 
     def run(self, jobs, *, poison=0, seed=0, stall=0.0, max_cycles=20_000):
-        """Run ``jobs`` back to back; ``stall``: probability that a stream stands still in a cycle.
+        """Run ``jobs`` back to back.
+
+        ``stall``: probability that a stream stands still in a cycle, for all streams or by stream name.
 
         Raises RuntimeError after ``max_cycles``, with the beats that came and those that are missing.
         """
@@ -61,18 +63,21 @@ def _simulate(engine, inputs, outputs, seed, stall, max_cycles):
     cycles = {name: [] for name in [*sources, *outputs]}
     rng = random.Random(seed)
 
+    def moves(name):
+        return rng.random() >= (stall.get(name, 0.0) if isinstance(stall, dict) else stall)
+
     async def bench(ctx):
         waiting = {name: next(words, None) for name, words in sources.items()}
         offered = dict.fromkeys(sources, False)
         for cycle in range(max_cycles):
             for name, word in waiting.items():
                 # Once valid, valid until taken; while it is not, the payload is noise.
-                offered[name] = word is not None and (offered[name] or rng.random() >= stall)
+                offered[name] = word is not None and (offered[name] or moves(name))
                 ctx.set(ends[name]["valid"], offered[name])
                 noise = rng.getrandbits(8 * sizes[name])
                 ctx.set(ends[name]["payload"], word if offered[name] else noise)
             for name in outputs:
-                ctx.set(ends[name]["ready"], rng.random() >= stall)
+                ctx.set(ends[name]["ready"], moves(name))
             for name in sources:
                 if offered[name] and ctx.get(ends[name]["ready"]):
                     cycles[name].append(cycle)
