@@ -68,6 +68,7 @@ class Options:
     threads: int = 1
     view: str = "rtl"
     hierarchical: tuple = ()
+    shared: tuple = ()
     probes: tuple = ()
     verilator_args: tuple = ()
 
@@ -184,7 +185,7 @@ def build(component, *, name, options=None, config=None, constants=None, log=Non
                                         constants=constants)
     files.update(top.end_modules(streams))
     files["public.vlt"] = top.public_file([netlist.resolve(name, path) for path in options.probes],
-                                          options.hierarchical, options.waves)
+                                          options.hierarchical, options.shared, options.waves)
     support = support_sources()
     versions = tool_versions()
     key = _hash({"files": files, "support": support, "versions": versions,

@@ -183,9 +183,10 @@ def end_modules(streams):
     return files
 
 
-def public_file(probes, hierarchical=(), waves=False):
+def public_file(probes, hierarchical=(), shared=(), waves=False):
     """Text of the ``.vlt`` file: the ports that cocotb uses, ``probes`` as (module, signal) pairs, the
-    modules that are compiled by themselves, and what is left out of waves.
+    modules that are compiled by themselves, those whose code is not copied into each instance, and what is
+    left out of waves.
     """
     lines = ["`verilator_config"]
     for name in ("clk", "rst", "cycle", "wakeup"):
@@ -193,6 +194,7 @@ def public_file(probes, hierarchical=(), waves=False):
     for module, signal in probes:
         lines.append(f'public_flat_rd -module "{module}" -var "{signal}"')
     lines += [f'hier_block -module "{module}"' for module in hierarchical]
+    lines += [f'no_inline -module "{module}"' for module in shared]
     if waves:
         # Each stream is shown once, by its name in the top.
         lines += ['tracing_off -file "*stream_source_*.sv"', 'tracing_off -file "*stream_sink_*.sv"']
