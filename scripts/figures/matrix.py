@@ -15,6 +15,8 @@ KEYS = ("matrix.gemm256.", "matrix.decode.", "matrix.shapes.", "matrix.sizes_ide
 SEED = 20
 #: (N, K) of one-row products that follow each other: the layer shapes of SmolLM2-135M.
 DECODE = ((576, 576), (192, 576), (1536, 576), (576, 1536))
+#: The same for a whole tile, which takes 1,024 columns at a time.
+WIDE_DECODE = ((4096, 1024), (1024, 4096))
 #: Sixteen small units side by side.
 SIXTEEN = MatrixConfig(units=16, rows=32, cols=8, accumulator_rows=16)
 #: (M, N, K, kind, with C) of the jobs that every size does; M is what the smallest engine takes.
@@ -22,19 +24,26 @@ SHAPES = ((1, 1, 1, "codes", False), (16, 40, 100, "wild", True), (3, 70, 161, "
           (5, 33, 64, "normal", True), (2, 9, 0, "codes", True), (7, 172, 65, "wild", False))
 
 
+#: The engines, and which description of their arrays, that have to agree.
+ENGINES = (("tiny", "rtl"), ("small", "rtl"), ("sixteen", "rtl"), ("full", "fast"), ("full", "rtl"))
+
+
 def measure(*, quick: bool) -> dict[str, object]:
-    """All keys by the RTL of the small engine; ``sizes_identical`` and wide decode only in a long run."""
-    with SimulatedEngine(preset("small").tile.matrix) as engine:
+    """All figures, from the RTL; a quick run has those of the small engine, from the fast view.
+
+    The fast view takes the same cycles (``matrix.views_identical``), so that a quick run has to give the
+    numbers of the long one.
+    """
+    with SimulatedEngine(preset("small").tile.matrix, view="fast" if quick else "rtl") as engine:
         figures = gemm256(engine) | {"matrix.decode.overhead": decode(engine, DECODE)}
         if quick:
             return figures
         shapes = ragged(engine)
     figures["matrix.shapes.compared"] = shapes.compared
     figures["matrix.shapes.mismatches"] = shapes.mismatches
-    figures["matrix.sizes_identical"] = sizes_identical(
-        {"tiny": "rtl", "small": "rtl", "sixteen": "rtl", "full": "fast"})
-    with SimulatedEngine(preset("full").tile.matrix, view="fast") as engine:
-        figures["matrix.decode.full.overhead"] = decode(engine, ((4096, 1024), (1024, 4096)))
+    with SimulatedEngine(preset("full").tile.matrix, view="rtl") as engine:
+        figures["matrix.decode.full.overhead"] = decode(engine, WIDE_DECODE)
+    figures["matrix.sizes_identical"] = sizes_identical(ENGINES)
     return figures
 
 
@@ -87,15 +96,14 @@ def ragged(engine) -> Comparison:
     return total
 
 
-def sizes_identical(views) -> bool:
-    """Whether all engines named in ``views`` (name to view) give the bits of golden for the same jobs."""
-    configs = {name: SIXTEEN if name == "sixteen" else preset(name).tile.matrix for name in views}
+def sizes_identical(engines) -> bool:
+    """Whether all ``engines``, pairs of name and view, give the bits of golden for the same jobs."""
     rng = np.random.default_rng([SEED, 20])
     jobs = [random_job(rng, m, n, k, mode, kind=kind, c=c) for mode in MODES for m, n, k, kind, c in SHAPES]
     quantised = [random_job(rng, 4, n, 65, mode, kind="normal", output=output) for mode in MODES
                  for n in (32, 45) for output in ("mxfp4", "mxfp8")]
-    for name, view in views.items():
-        config = configs[name]
+    for name, view in engines:
+        config = SIXTEEN if name == "sixteen" else preset(name).tile.matrix
         chosen = jobs + (quantised if config.cols % 32 == 0 else [])
         with SimulatedEngine(config, view=view) as engine:
             for job, result in zip(chosen, engine.run(chosen, poison=0xFF), strict=True):
