@@ -165,9 +165,9 @@ class SimulatedEngine(Driver):
         super().__init__(config)
         self.view = view
         options.setdefault("optimise", "-O1" if config.units * config.cols <= 64 else "-O2")
-        # A unit compiled by itself is one body of code for all units. It costs a microsecond a cycle for being
-        # called from outside and hides its signals from waves; for columns and feet that would be too much:
-        # on the full engine 480 cycles/s with columns in line, 380 with columns by themselves.
+        # A unit compiled by itself is one body of code for all units. A call from outside costs it about a
+        # microsecond a cycle, and its signals are not in waves. For columns and feet that would be too much:
+        # the full engine runs 480 cycles/s with columns in line, 380 with columns by themselves.
         if config.units > 1 and not options.get("waves"):
             options.setdefault("hierarchical", (Unit(config).module_name,))
         options.setdefault("shared", (QuadColumn(product_latency=config.product_latency).module_name,
