@@ -29,6 +29,12 @@ def encode_command(**fields):
     return value.to_bytes(math.ceil(layout.size / 32) * 4, "little")
 
 
+def _name(component):
+    """Module name of a component that is made for its name only."""
+    component._MustUse__silence = True  # else Amaranth warns that it was never elaborated
+    return component.module_name
+
+
 def command_of(job, tag=0):
     """The command beat of a placed job."""
     return encode_command(tag=tag, mode=Mode[job.mode.upper()].value, output=Output[job.output.upper()].value,
@@ -169,9 +175,9 @@ class SimulatedEngine(Driver):
         # microsecond a cycle, and its signals are not in waves. For columns and feet that would be too much:
         # the full engine runs 480 cycles/s with columns in line, 380 with columns by themselves.
         if config.units > 1 and not options.get("waves"):
-            options.setdefault("hierarchical", (Unit(config).module_name,))
-        options.setdefault("shared", (QuadColumn(product_latency=config.product_latency).module_name,
-                                      Foot(config).module_name))
+            options.setdefault("hierarchical", (_name(Unit(config)),))
+        options.setdefault("shared", (_name(QuadColumn(product_latency=config.product_latency)),
+                                      _name(Foot(config))))
         self.bench = build(design or Engine(config), name=f"engine_{view}", config=config,
                            options=Options(view=view, **options), log=log)
         self.simulator = Simulator(self.bench, **(simulator or {}))
