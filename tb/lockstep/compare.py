@@ -59,9 +59,7 @@ def compare(*, quads, product_latency, cycles=CYCLES, seed=1, stalls=None, edite
     edits = {"portable": PORTABLE, **PLANTED} if edited else {}
     others = [Edited(prefix=f"edited{n}", edit=edit, **parameters) for n, edit in enumerate(edits.values())]
     design = LockStep(**parameters, others=others)
-    # The RTL column is compiled once for all columns where there are many.
-    column = (f"quad_column_p{product_latency}",) if quads > 2 else ()
-    options = Options(view="fast", optimise="-O1", hierarchical=column)
+    options = Options(view="fast", optimise="-O1", shared=(f"quad_column_p{product_latency}",))
     bench = build(design, name="lockstep", options=options, log=log)
     views = ["fast", *edits]
     stimulus = beats(stream(np.random.default_rng(seed), quads=quads, cycles=cycles))

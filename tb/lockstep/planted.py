@@ -15,25 +15,29 @@ PLANTED = {
     "rows skewed by one too many":
         ("state.sums[((t - r) & wave_mask)", "state.sums[((t - r - 1) & wave_mask)"),
     "the sign of an activation lost":
-        ("negate(bit(word, 8) & ALL)", "negate(0)"),
+        ("negate(word >> 8 & 1 ? ALL : 0)", "negate(0)"),
     "negation without its carry":
         ("psum | (term & guards)", "psum"),
     "the upper bits of a significand lost":
-        ("(low << 3 & bits[3])", "(low << 2 & bits[3])"),
+        ("significand(word & 15)", "significand(word & 7)"),
     "the second column a bit low":
-        ("second << shift << 31", "second << shift << 30"),
+        ("second << (shift + 31)", "second << (shift + 30)"),
+    "a significand of 4 bits in the odd lanes":
+        ("times(weight & SLOT << 16, significand & 3)", "times(weight & SLOT << 16, significand)"),
     "a guard bit that stays set":
         ("& (ALL & ~guards)", "& ALL"),
     "own shifts of weights overlooked":
-        ("(shifts ? row : 0)", "0"),
+        ("any(all >> SHIFT_AT) << State::SHIFTED", "0"),
     "a skipped row that was not idle":
-        ("rows |= state_.split_all;", ";"),
+        ("rows |= state_.rows_with[State::SPLIT_ALL];", ";"),
     "a sum at the foot left out":
         ("state_.touched |= rows;", "state_.touched |= rows & ~1u;"),
     "a mode that changes for all columns at once":
         ("at(now_ - 1).mode)) rewind();", "at(now_ - 1).mode)) {}"),
     "a reset that comes too late":
         ("< ROWS + COLUMNS_MAX) rewind();", "< 0) rewind();"),
+    "guard bits of another mode left in a sum":
+        ("state_.mixed = ROWS;", ""),
     "a column more cut off by a reset":
         ("if (alive < quads_) alive++;", ""),
     "the high slots written into the low ones":

@@ -4,7 +4,7 @@ import numpy as np
 
 from hw.matrix.column import BLOCK_ROWS
 
-__all__ = ["MODES", "Stream", "beats", "stream"]
+__all__ = ["MODES", "TRAFFIC", "Stream", "beats", "stream", "traffic"]
 
 #: (wide_activations, wide_weights) of the three modes.
 MODES = ((0, 0), (1, 0), (1, 1))
@@ -52,17 +52,20 @@ def weight_words(rng, size, wide):
     return slots[0] | slots[1] << 5
 
 
-def realistic(rng, quads, drain):
+def products(rng, quads, *, mode, rows, passes, bubble=0, drain=0):
     """Products as the engine makes them: weights loaded behind a running product, swapped without a bubble.
 
-    ``drain``: cycles without data at the end, after which nothing is in the array.
+    Parameters
+    ----------
+    mode : one of MODES
+    rows : of activations, for each of ``passes`` weights
+    bubble : cycles between two passes without activations
+    drain : cycles without data at the end
     """
-    wide_activations, wide_weights = MODES[rng.integers(3)]
-    rows = int(rng.choice([1, 2, 5, quads, 2 * quads + 3]))
-    passes = int(rng.integers(2, 6))
+    wide_activations, wide_weights = mode
     per_column = 1 if wide_activations else 2  # beats
     beats = quads * per_column
-    period = max(rows, beats) + int(rng.choice([0, 0, 3]))
+    period = max(rows, beats) + bubble
     s = Stream(period * (passes + 1) + drain)
     s.wide_activations[:], s.wide_weights[:] = wide_activations, wide_weights
     for n in range(passes):
@@ -108,7 +111,10 @@ def stream(rng, *, quads, cycles):
     phases = []
     while sum(phase.cycles for phase in phases) < cycles:
         if rng.random() < 0.6:
-            phases.append(realistic(rng, quads, int(rng.choice([0, drained, drained + 40]))))
+            phases.append(products(rng, quads, mode=MODES[rng.integers(3)],
+                                   rows=int(rng.choice([1, 2, 5, quads, 2 * quads + 3])),
+                                   passes=int(rng.integers(2, 6)), bubble=int(rng.choice([0, 0, 3])),
+                                   drain=int(rng.choice([0, drained, drained + 40]))))
         else:
             phases.append(wild(rng, quads, int(rng.integers(20, 300))))
     phases.append(Stream(drained))
@@ -119,6 +125,19 @@ def stream(rng, *, quads, cycles):
             setattr(joined, name, np.concatenate([getattr(phase, name) for phase in phases]))
     joined.cycles = sum(phase.cycles for phase in phases)
     return joined
+
+
+#: Kinds of traffic for measuring speed: (mode, rows of activations a set of weights).
+TRAFFIC = {f"{kind}.{name}": (mode, rows) for kind, rows in (("decode", 1), ("prefill", 128))
+           for name, mode in zip(("mxfp4_mxfp4", "mxfp8_mxfp4", "mxfp8_mxfp8"), MODES)}
+
+
+def traffic(rng, kind, *, quads, cycles):
+    """At least ``cycles`` cycles of one of TRAFFIC; the last asks for the report."""
+    mode, rows = TRAFFIC[kind]
+    s = products(rng, quads, mode=mode, rows=rows, passes=cycles // max(rows, quads), drain=BLOCK_ROWS)
+    s.report[-1] = 1
+    return s
 
 
 def beats(s):

@@ -2,7 +2,7 @@
 
 A SystemVerilog module with the name and the ports of the array, which calls a C++ function once a clock edge
 (``quad_array.cc`` says how it computes). Bit for bit the same at every output in every cycle, for any input;
-tests/test_fast_view.py compares the two in lock step. docs/decisions/0003-second-view-of-the-array.md says
+tests/test_fast_view.py compares the two in lock step. docs/decisions/0005-second-view-of-the-array.md says
 why there are two.
 """
 

@@ -50,8 +50,6 @@ static_assert(COLUMNS_MAX + 2 <= INTERVAL);
 
 constexpr int STRIDE = 15;
 constexpr Word ALL = (Word{1} << 4 * STRIDE) - 1;
-constexpr Word EVEN_SLOTS = Word{15} << 1 | Word{15} << 31;
-constexpr Word ODD_SLOTS = EVEN_SLOTS << STRIDE;
 constexpr int SHIFT_AT = 60;  // the weight's shift stands above its magnitudes
 
 struct Mode {
@@ -72,13 +70,10 @@ struct Inputs {
 };
 
 struct Activation {
-  Word significand[4];  // a mask for each bit
-  unsigned shift;
+  unsigned significand, shift;
   Word negate;
   explicit Activation(unsigned word)
-      : significand{bit(word, 0), bit(word, 1), bit(word, 2), bit(word, 3)}, shift(word >> 4 & 15),
-        negate(bit(word, 8) & ALL) {}
-  static Word bit(unsigned word, int at) { return Word{0} - (word >> at & 1); }
+      : significand(word & 15), shift(word >> 4 & 15), negate(word >> 8 & 1 ? ALL : 0) {}
 };
 
 Word load64(const std::uint8_t* bytes) {
@@ -111,33 +106,41 @@ std::uint32_t nonzero(const std::uint8_t* activations) {
   return rows;
 }
 
-// How the shift of a product is found: NARROW, all columns shift by the activation's and less than 4;
-// COMMON, all by the activation's; OWN, each column adds that of its weight.
-enum class Shift { NARROW, COMMON, OWN };
+// What is known of a row of weights and its activation: DEEP, only slot 0 is in use; PAIR, only slots 0 and 1
+// are, and no weight has a shift of its own; FOUR, no own shifts, significand and shift below 4; ANY, nothing.
+enum class Kind { DEEP, PAIR, FOUR, ANY };
 
-// Magnitudes in their fields from the products of one activation (T is one column or several).
-template <Shift KIND, class T>
-INLINE T placed(const T& even, const T& odd, const T& weight, unsigned shift) {
-  constexpr Word PRODUCT = 0xFF;
-  const T first = even & PRODUCT << 1, second = even >> 31 & PRODUCT;
-  if constexpr (KIND == Shift::NARROW) {
-    return (even | odd) << shift;
-  } else if constexpr (KIND == Shift::COMMON) {
-    return first << shift | second << shift << 31 | odd << (shift & 3);
-  } else {
-    const T total = (weight >> SHIFT_AT) + Word{shift};
-    return first << total | second << (total & Word{15}) << 31 | odd << (total & Word{3});
+// The products of both halves of a word, where they fit.
+INLINE Word times(Word halves, unsigned factor) { return halves * factor; }
+INLINE Words times(const Words& halves, unsigned factor) {
+  using Halves8 = std::uint32_t __attribute__((vector_size(32)));
+  return reinterpret_cast<Words>(reinterpret_cast<Halves8>(halves) * factor);
+}
+
+// Magnitudes in their fields, from weights and one activation (T is one column or several).
+template <Kind KIND, class T>
+INLINE T magnitudes(const T& weight, unsigned significand, unsigned shift) {
+  constexpr Word SLOT = 15;
+  if constexpr (KIND == Kind::FOUR) {
+    const T low = times(weight & (SLOT << 1 | SLOT << 16), significand);
+    const T high = times(weight >> 31 & (SLOT | SLOT << 15), significand);
+    return (low | high << 31) << shift;
   }
+  const T first = times(weight & SLOT << 1, significand);
+  const T total = (weight >> SHIFT_AT) + Word{shift};
+  if constexpr (KIND == Kind::DEEP) return first << total;
+  const T second = times(weight >> 31 & SLOT, significand);
+  if constexpr (KIND == Kind::PAIR) return first << shift | second << (shift + 31);
+  const T third = times(weight & SLOT << 16, significand & 3);
+  const T fourth = times(weight >> 46 & SLOT, significand & 3) << 46;
+  return first << total | second << (total & Word{15}) << 31 | (third | fourth) << (total & Word{3});
 }
 
 // The word below a quad from the word above it.
-template <Shift KIND, class T>
+template <Kind KIND, class T>
 INLINE T added(const T& psum, const T& weight, const T& sign, const Activation& activation, Word guards) {
-  const auto& bits = activation.significand;
-  const T low = weight & EVEN_SLOTS, high = weight & ODD_SLOTS;
-  const T even = (low & bits[0]) + (low << 1 & bits[1]) + (low << 2 & bits[2]) + (low << 3 & bits[3]);
-  const T odd = (high & bits[0]) + (high << 1 & bits[1]);
-  const T term = placed<KIND>(even, odd, weight, activation.shift) ^ sign ^ activation.negate;
+  const T product = magnitudes<KIND>(weight, activation.significand, activation.shift);
+  const T term = product ^ sign ^ activation.negate;
   return ((psum | (term & guards)) + term) & (ALL & ~guards);
 }
 
@@ -161,30 +164,33 @@ struct State {
   // [row][column] of weights, [wave][column] of sums; columns are padded to full vectors.
   std::vector<Word> weight, sign, sums;
   std::vector<std::uint32_t> shadow;  // slots 0 to 3, 5 bits each
-  // Bit r is for row r: swap and load arrive, a weight has a shift of its own, signs differ between
-  // segments 0 and 1 or 2 and 3, and between any.
-  std::uint32_t swaps = 0, lows = 0, highs = 0, shifted = 0, split_pairs = 0, split_all = 0;
+  // Bit r is for row r: a swap, a load arrives.
+  std::uint32_t swaps = 0, lows = 0, highs = 0;
+  // Bit r: some weight of row r has a shift of its own, slot 1 in use, slots 2 or 3 in use, signs that differ
+  // between lanes 0 and 1 or 2 and 3, or between any.
+  enum Trait { SHIFTED, SECOND, ODD, SPLIT_PAIRS, SPLIT_ALL, TRAITS };
+  std::uint32_t rows_with[TRAITS] = {};
   std::uint8_t quad[ROWS] = {};  // of the load that came at edge t, at t % ROWS
   // Steps to come that reach a wave begun in another mode: its guard bits may be set, so that a zero counts.
   int mixed = 0;
   unsigned __int128 touched = 0;  // bit n: something was added into the wave of n edges ago
 
-  // What is noted of row r decides only how much is computed: ``true`` is never wrong.
-  void note(int r, bool shifts, bool pairs, bool halves) {
-    const std::uint32_t row = std::uint32_t{1} << r;
-    shifted = (shifted & ~row) | (shifts ? row : 0);
-    split_pairs = (split_pairs & ~row) | (pairs ? row : 0);
-    split_all = (split_all & ~row) | (pairs || halves ? row : 0);
+  bool has(Trait trait, int r) const { return rows_with[trait] >> r & 1; }
+
+  // Traits, as bits, decide only how much is computed: one too many is never wrong.
+  void note(int r, unsigned traits) {
+    for (int i = 0; i < TRAITS; i++)
+      rows_with[i] = (rows_with[i] & ~(std::uint32_t{1} << r)) | (traits >> i & 1) << r;
   }
 };
 
-INLINE bool any(const Words& words) {
+INLINE unsigned any(const Words& words) {
   Word all = 0;
   for (int i = 0; i < LANES; i++) all |= words[i];
-  return all;
+  return all != 0;
 }
 
-template <Shift KIND>
+template <Kind KIND>
 INLINE void add_row(Words* sums, const Words* weight, const Words* sign, int n, const Activation& activation,
                     Mode mode) {
   for (int i = 0; i < n; i++)
@@ -201,12 +207,17 @@ VECTORISED void multiply(State& state, const Inputs& in, std::uint32_t rows, std
     const auto* weight = reinterpret_cast<const Words*>(&state.weight[r * columns]);
     const auto* sign = reinterpret_cast<const Words*>(&state.sign[r * columns]);
     const int n = columns / LANES;
-    if (state.shifted >> r & 1)
-      add_row<Shift::OWN>(sums, weight, sign, n, activation, in.mode);
-    else if (activation.shift >> 2)
-      add_row<Shift::COMMON>(sums, weight, sign, n, activation, in.mode);
+    const bool second = state.has(State::SECOND, r), odd = state.has(State::ODD, r);
+    if (!second && !odd)
+      add_row<Kind::DEEP>(sums, weight, sign, n, activation, in.mode);
+    else if (state.has(State::SHIFTED, r))
+      add_row<Kind::ANY>(sums, weight, sign, n, activation, in.mode);
+    else if (activation.significand < 4 && activation.shift < 4)
+      add_row<Kind::FOUR>(sums, weight, sign, n, activation, in.mode);
+    else if (!odd)
+      add_row<Kind::PAIR>(sums, weight, sign, n, activation, in.mode);
     else
-      add_row<Shift::NARROW>(sums, weight, sign, n, activation, in.mode);
+      add_row<Kind::ANY>(sums, weight, sign, n, activation, in.mode);
   }
 }
 
@@ -215,14 +226,18 @@ VECTORISED void swap_row(State& state, Mode mode, int r, int columns) {
   const auto* shadow = reinterpret_cast<const Halves*>(&state.shadow[r * columns]);
   auto* weight = reinterpret_cast<Words*>(&state.weight[r * columns]);
   auto* sign = reinterpret_cast<Words*>(&state.sign[r * columns]);
-  Words shifts{}, pairs{}, halves{};
+  Words all{}, pairs{}, halves{};
   for (int i = 0; i < columns / LANES; i++) {
     activated(__builtin_convertvector(shadow[i], Words), mode, weight[i], sign[i]);
-    shifts |= weight[i] >> SHIFT_AT;
+    all |= weight[i];
     pairs |= sign[i] ^ sign[i] >> STRIDE;
     halves |= sign[i] ^ sign[i] >> 2 * STRIDE;
   }
-  state.note(r, any(shifts), any(pairs & (Word{1} | Word{1} << 2 * STRIDE)), any(halves & Word{1}));
+  const unsigned split_pairs = any(pairs & (Word{1} | Word{1} << 2 * STRIDE));
+  state.note(r, any(all >> SHIFT_AT) << State::SHIFTED | any(all & Word{15} << 31) << State::SECOND |
+                    any(all & (Word{15} << 16 | Word{15} << 46)) << State::ODD |
+                    split_pairs << State::SPLIT_PAIRS |
+                    (split_pairs | any(halves & Word{1})) << State::SPLIT_ALL);
 }
 
 class Array {
@@ -281,8 +296,8 @@ class Array {
     const int alike = columns_alike(t, known);
     if (alike >= quads_ + latency_) {
       std::uint32_t rows = nonzero(in.activations);
-      if (in.mode.wide_weights) rows |= state_.split_all;
-      else if (in.mode.wide_activations) rows |= state_.split_pairs;
+      if (in.mode.wide_weights) rows |= state_.rows_with[State::SPLIT_ALL];
+      else if (in.mode.wide_activations) rows |= state_.rows_with[State::SPLIT_PAIRS];
       if (state_.mixed) {
         state_.mixed--;
         rows = ~std::uint32_t{0};
@@ -323,11 +338,11 @@ class Array {
       for (int q = 0; q < quads_; q++) {
         const int i = r * columns_ + q;
         const Word guards = mode(t + 1 + q + latency_).guards();
-        sums[q] = added<Shift::OWN>(sums[q], state_.weight[i], state_.sign[i], activation, guards);
+        sums[q] = added<Kind::ANY>(sums[q], state_.weight[i], state_.sign[i], activation, guards);
         if (state_.swaps >> r & 1 && q < alive)
           activated<Word>(state_.shadow[i], mode(t + 1 + q), state_.weight[i], state_.sign[i]);
       }
-      if (state_.swaps >> r & 1) state_.note(r, true, true, true);
+      if (state_.swaps >> r & 1) state_.note(r, ~0u);
     }
     load(in, t, alive);
   }
