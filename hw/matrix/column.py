@@ -99,7 +99,7 @@ class QuadColumn(wiring.Component):
         lows = downward("load_low", token.low & mine)
         highs = downward("load_high", token.high & mine)
 
-        fields = Fields(m, wide_a, wide_w)
+        fields = Fields(m, self.wide_activations, self.wide_weights, registered=True)
         psum = Const(0, PSUM_BITS)
         for r in range(BLOCK_ROWS):
             name = f"r{r:02}"

@@ -85,17 +85,21 @@ def field(word, lane, bits):
 class Fields:
     """The masks that cut a psum word into the fields of the mode, for all quads of a column.
 
-    ``guards``: the guard bits; ``sums``: all other bits.
+    ``guards``: the guard bits; ``sums``: all other bits. Where they are ``registered`` they follow the mode a
+    cycle later. In a column they are, for the simulator's sake: Verilator shares the code of columns only
+    where all that they refer to are registers.
     """
 
-    def __init__(self, m, wide_activations, wide_weights):
-        self.guards = Signal(PSUM_BITS, name="guards")
-        self.sums = Signal(PSUM_BITS, name="sums")
-        narrow = Mux(wide_activations, GUARDS_OF_TWO, GUARDS_OF_FOUR)
-        m.d.comb += [
-            self.guards.eq(Mux(wide_weights, GUARD_OF_ONE, narrow)),
-            self.sums.eq(~self.guards),
-        ]
+    def __init__(self, m, wide_activations, wide_weights, *, registered):
+        domain = m.d.sync if registered else m.d.comb
+        self.guards = self._mask("guards", GUARDS_OF_FOUR)
+        self.sums = self._mask("sums", ONES & ~GUARDS_OF_FOUR)
+        guards = Mux(wide_weights, GUARD_OF_ONE, Mux(wide_activations, GUARDS_OF_TWO, GUARDS_OF_FOUR))
+        domain += [self.guards.eq(guards), self.sums.eq(~guards)]
+
+    @staticmethod
+    def _mask(name, init):
+        return Signal(PSUM_BITS, name=name, init=init, reset_less=True)
 
 
 class Weights:
@@ -195,7 +199,7 @@ class Quad(wiring.Component):
             m.d.comb += getattr(self, f"{name}_o").eq(register)
         weights = Weights(m, "quad", data.View(WeightWord, self.weight_o), self.load_o[0], self.load_o[1],
                           self.swap_o, self.wide_activations, self.wide_weights)
-        fields = Fields(m, self.wide_activations, self.wide_weights)
+        fields = Fields(m, self.wide_activations, self.wide_weights, registered=False)
         psum = quad_row(m, "quad", data.View(ActivationWord, self.activation_o), weights, self.psum_i, fields,
                         self.product_latency)
         m.d.comb += self.psum_o.eq(psum)
