@@ -21,11 +21,11 @@ PRESET = "full"
 @click.command()
 @click.option("--prompt", default=PROMPT, show_default=True, help="Text to continue.")
 @click.option("--tokens", type=click.IntRange(1, 1000), default=None,
-              help="How many tokens to write; default 16 with the fast view, 2 with the RTL.")
+              help="How many tokens to write; default 4 with the RTL, 16 with the fast view.")
 @click.option("--mode", type=click.Choice(MODES), default="mxfp8_mxfp8", show_default=True,
               help="Number formats as activations_weights.")
-@click.option("--view", type=click.Choice(("rtl", "fast")), default="fast", show_default=True,
-              help="Of arrays and binary32 units: their RTL (minutes a token), or the fast description which "
+@click.option("--view", type=click.Choice(("rtl", "fast")), default="rtl", show_default=True,
+              help="Of arrays and binary32 units: their RTL (a minute a token), or the fast description which "
                    "equals it in every cycle (tests/test_fast_view.py).")
 @click.option("--quick", is_flag=True, help="Only two layers of the model: the text makes no sense.")
 @click.option("--simulators", type=click.IntRange(1, 16), default=os.cpu_count() or 1, show_default=True,
@@ -47,7 +47,7 @@ def command(prompt, tokens, mode, view, quick, simulators, temperature, seed, wi
     """
     from sw.lm.generate import Sampler
 
-    tokens = tokens or (16 if view == "fast" else 2)
+    tokens = tokens or (16 if view == "fast" else 4)
     directory = report or _new_directory()
     repeat = shlex.join(["jalapeno", "demo", "--prompt", prompt, "--tokens", str(tokens), "--mode", mode,
                          "--view", view, "--temperature", str(temperature), "--seed", str(seed),
