@@ -25,8 +25,8 @@ PRESET = "full"
 @click.option("--mode", type=click.Choice(MODES), default="mxfp8_mxfp8", show_default=True,
               help="Number formats as activations_weights.")
 @click.option("--view", type=click.Choice(("rtl", "fast")), default="rtl", show_default=True,
-              help="Of arrays and binary32 units: their RTL (a minute a token), or the fast description which "
-                   "equals it in every cycle (tests/test_fast_view.py).")
+              help="Of arrays and binary32 units: their RTL (a minute a token), or the fast description "
+                   "which equals it in every cycle (tests/test_fast_view.py).")
 @click.option("--quick", is_flag=True, help="Only two layers of the model: the text makes no sense.")
 @click.option("--simulators", type=click.IntRange(1, 16), default=os.cpu_count() or 1, show_default=True,
               help="Simulations of the engine, side by side; columns of each product are shared out.")
