@@ -226,12 +226,6 @@ class SimulatedEngine(Driver):
 
 
 
-def _module_name(component):
-    """Name of a component that is made for nothing else: Amaranth need not say that it was not used."""
-    component._MustUse__silence = True
-    return component.module_name
-
-
 def _joined(parts):
     if isinstance(parts, bytes):
         return parts
