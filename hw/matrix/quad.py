@@ -95,7 +95,7 @@ class Fields:
         self.guards = self._mask("guards", GUARDS_OF_FOUR)
         self.sums = self._mask("sums", ONES & ~GUARDS_OF_FOUR)
         guards = Mux(wide_weights, GUARD_OF_ONE, Mux(wide_activations, GUARDS_OF_TWO, GUARDS_OF_FOUR))
-        domain += [self.guards.eq(guards), self.sums.eq(~guards)]
+        domain += [self.guards.eq(guards), self.sums.eq(guards ^ ONES)]
 
     @staticmethod
     def _mask(name, init):
