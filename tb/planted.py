@@ -97,8 +97,8 @@ PLANTED = {
         wrong="self.activation_nan.eq(Const(0)"),
     "carry": Bug(
         what="the carry from the lower half of a sum to the upper is lost", module="hw.matrix.quad",
-        right="self.guards.eq(Mux(wide_weights, GUARD_OF_ONE,",
-        wrong="self.guards.eq(Mux(wide_weights, GUARDS_OF_TWO,"),
+        right="guards = Mux(wide_weights, GUARD_OF_ONE,",
+        wrong="guards = Mux(wide_weights, GUARDS_OF_TWO,"),
     "mask": Bug(
         what="the first lane beyond K is not masked", module="hw.matrix.edge",
         right="(lanes > r) & valid", wrong="(lanes >= r) & valid"),

@@ -95,6 +95,10 @@ MATRIX = [
     Target(key="matrix.shapes.compared", at_least=1, what="elements of ragged products compared"),
     Target(key="matrix.shapes.mismatches", equals=0, what="of which differ"),
     Target(key="matrix.sizes_identical", equals=True, what="tiny, small, 16 units, full: the same bits"),
+    Target(key="matrix.views_compared", at_least=4 * 20_000,
+           what="cycles in which the fast view of an array was compared with its RTL, at four sizes"),
+    Target(key="matrix.views_mismatches", equals=0, what="of which differ in any bit of any sum"),
+    Target(key="matrix.views_identical", equals=True, what="the fast view is the RTL, cycle by cycle"),
 ]
 
 QUAD = [
@@ -107,6 +111,8 @@ SIMULATION = [
            what="speed of a free-running cocotb job over a C++ loop"),
     Target(key="sim.structure_gain", at_least=4, noisy=True,
            what="speed over a module-a-PE version of the 64x64 unit"),
+    Target(key="sim.view_gain", at_least=3, noisy=True,
+           what="speed of the fast view of the arrays over their RTL, 64x64: least of decode and prefill"),
     Target(key="sim.pe_updates_per_s.32x32", noisy=True, what="PE updates a second, 32x32"),
     Target(key="sim.pe_updates_per_s.64x64", noisy=True, what="PE updates a second, 64x64"),
     Target(key="sim.pe_updates_per_s.full", noisy=True, what="PE updates a second, full engine"),
