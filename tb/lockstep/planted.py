@@ -36,8 +36,6 @@ PLANTED = {
         ("at(now_ - 1).mode)) rewind();", "at(now_ - 1).mode)) {}"),
     "a reset that comes too late":
         ("< ROWS + COLUMNS_MAX) rewind();", "< 0) rewind();"),
-    "guard bits of another mode left in a sum":
-        ("state_.mixed = ROWS;", ""),
     "a column more cut off by a reset":
         ("if (alive < quads_) alive++;", ""),
     "the high slots written into the low ones":
