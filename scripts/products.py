@@ -123,7 +123,7 @@ def run_product(x: MXTensor, w: MXTensor, c: np.ndarray | None, *, title: str, s
                 engine, x, w, c, output=settings.output, units=settings.units, progress=report, test=title,
                 seed=settings.seed, wave=settings.wave, wall_seconds=86_400.0,
                 **({"stalls": Stalls(**STALLS)} if settings.stalls else {}))
-            compared = check(engine, product, reference(x, w, c, output=settings.output), test=title,
+            compared = check(product, reference(x, w, c, output=settings.output), test=title,
                              seed=settings.seed)
             bench = engine.bench
     except CheckFailure as failure:

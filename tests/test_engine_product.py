@@ -62,7 +62,7 @@ def test_runs_do_not_show(engine, mode):
     assert (whole.jobs, len(whole.runs)) == (3, 1) and (pieces.jobs, len(pieces.runs)) == (3, 3)
     assert shares == pytest.approx([1 / 3, 2 / 3, 1])
     for product in (whole, pieces):
-        assert check(engine, product, expected, test="runs") == 440
+        assert check(product, expected, test="runs") == 440
         assert product.cycles >= product.bound.cycles
         assert product.macs == 40 * 11 * 70
         assert product.utilisation == product.macs / (product.cycles * CONFIG.macs_per_cycle(mode))
@@ -73,9 +73,9 @@ def test_nothing_to_compare(engine, m, n, k):
     x, w = operands("mxfp8_mxfp4", m, n, k)
     product = multiply(engine, x, w)
     assert product.y.shape == (m, n) and product.cycles > 0
-    assert check(engine, product, reference(x, w), test="empty") == 0
+    assert check(product, reference(x, w), test="empty") == 0
     with pytest.raises(CheckFailure, match="shape"):
-        check(engine, product, np.zeros((m + 1, n), np.float32), test="empty")
+        check(product, np.zeros((m + 1, n), np.float32), test="empty")
 
 
 @pytest.mark.parametrize("run_bytes", [1, 1 << 20])
@@ -87,7 +87,7 @@ def test_a_wrong_element_is_named_with_its_cycle(engine, run_bytes):
     for row, column in ((30, 2), (29, 17)):
         expected[row, column] += 1
     with pytest.raises(CheckFailure) as caught:
-        check(engine, product, expected, test="wrong", seed=7)
+        check(product, expected, test="wrong", seed=7)
     report = caught.value.report
     assert report.index == (30, 2) and report.differ == 2 and report.seed == 7
     job = [part for part in product.runs if part.first <= 30][-1]
@@ -115,4 +115,4 @@ def test_a_hang_is_a_report(engine):
         multiply(engine, x, w, max_cycles=20, test="short")
     assert "limit of cycles" in caught.value.report.problem and caught.value.report.test == "short"
     product = multiply(engine, x, w)
-    assert check(engine, product, reference(x, w), test="after") == 15
+    assert check(product, reference(x, w), test="after") == 15

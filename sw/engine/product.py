@@ -1,15 +1,17 @@
 """A matrix product of any size on the simulated engine, and its check against the golden model.
 
-A job takes at most ``accumulator_rows`` rows, so a product is cut along M; N and K stay whole, and so no
-cut shows in the result. The commands and the demo all multiply through here.
+A job takes at most ``accumulator_rows`` rows, so a product is cut along M. Where several simulators share it,
+it is cut along N as well, a range of columns each. K stays whole, and so no cut shows in the result. The
+commands and the demo all multiply through here.
 """
 
+import contextlib
 import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from golden.formats import Format, MXTensor, quantise
+from golden.formats import BLOCK, Format, MXTensor, quantise
 from golden.matmul import PreparedWeights, matmul
 from hw.config import MatrixConfig
 from hw.matrix.foot import accumulator_distance
@@ -19,7 +21,8 @@ from tb.simulator import Result, SimulationError
 
 from .job import LANES, Job, JobError, supersteps
 
-__all__ = ["Bound", "Product", "Run", "bound_of", "check", "multiply", "reference", "split"]
+__all__ = ["Bound", "Product", "Run", "bound_of", "check", "column_ranges", "mismatches", "multiply",
+           "multiply_shared", "prepare_shared", "reference", "split"]
 
 #: Bytes of activations sent in one run of the simulator. What is above goes into further runs.
 RUN_BYTES = 1 << 27
@@ -57,16 +60,28 @@ class Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run of the simulator: its jobs, the first of which begins at row ``first`` of the product."""
+    """One run of a simulator: its jobs, the first of which begins at row ``first`` of the product.
+
+    ``columns``: those of the product that the jobs have; ``engine``: the simulator that ran them.
+    """
 
     first: int
+    columns: slice
     jobs: tuple[Job, ...]
     result: Result
+    engine: object = field(repr=False)
+
+    @property
+    def rows(self):
+        """Rows of the product that the jobs have."""
+        return slice(self.first, self.first + sum(job.m for job in self.jobs))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
     """What :func:`multiply` gives.
+
+    Where simulators share a product, cycles count as if one engine had done their parts one after another.
 
     Attributes
     ----------
@@ -77,7 +92,7 @@ class Product:
     utilisation : multiply-accumulates over those of the whole engine's peak in ``cycles``
     bound : :class:`Bound`
     seconds : wall clock of the simulation
-    simulated_cycles : cycles simulated in them
+    simulated_cycles : cycles simulated in them, by all simulators
     runs : list of :class:`Run`
     """
 
@@ -120,23 +135,52 @@ def bound_of(jobs: list[Job], config: MatrixConfig) -> Bound:
     return Bound(**totals)
 
 
-def multiply(engine, x: MXTensor, w: MXTensor, c=None, *, output="binary32", units=None, width=None,
-             prepared=None, poison=0xFF, run_bytes=RUN_BYTES, progress=None, test="product", seed=0,
-             command=None, wave=None, **run) -> Product:
-    """Y = C + X . W^T on ``engine``.
+def column_ranges(n: int, count: int, output: str = "binary32") -> list[slice]:
+    """Ranges of N columns for at most ``count`` simulators, none of them empty unless N is 0.
+
+    They end between quads, and where ``output`` is an MX format between blocks.
+    """
+    granule = 4 if output == "binary32" else BLOCK
+    whole = math.ceil(n / granule)
+    edges = [min(n, granule * math.ceil(whole * part / count)) for part in range(count + 1)]
+    ranges = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if a < b]
+    return ranges or [slice(0, 0)]
+
+
+def prepare_shared(engines, x_format: Format, w: MXTensor, *, poison=0xFF) -> list:
+    """Upload weights for :func:`multiply_shared` without C and with binary32 results, to use any number of
+    times with activations of ``x_format``. Returns one sw.engine.engine.Prepared a simulator that has a part.
+    """
+    row = MXTensor(format=x_format, codes=np.zeros((1, w.k), np.uint8),
+                   scales=np.zeros((1, math.ceil(w.k / BLOCK)), np.uint8))
+    ranges = column_ranges(w.shape[0], len(engines))
+    return [engine.prepare(Job(x=row, w=w[columns]), poison) for engine, columns in zip(engines, ranges)]
+
+
+def multiply(engine, x: MXTensor, w: MXTensor, c=None, *, prepared=None, **options) -> Product:
+    """Y = C + X . W^T on ``engine``; ``prepared`` and the options as of :func:`multiply_shared`."""
+    return multiply_shared([engine], x, w, c, prepared=None if prepared is None else [prepared], **options)
+
+
+def multiply_shared(engines, x: MXTensor, w: MXTensor, c=None, *, output="binary32", units=None, width=None,
+                    prepared=None, poison=0xFF, run_bytes=RUN_BYTES, progress=None, meanwhile=None,
+                    test="product", seed=0, command=None, wave=None, **run) -> Product:
+    """Y = C + X . W^T, its columns shared out among simulators of one engine, which run at the same time.
 
     Parameters
     ----------
-    engine : SimulatedEngine
+    engines : SimulatedEngines, at least one
     x, w : MXTensor [M, K] and [N, K]; any of M, N, K may be 0
     c : float32 [M, N], or None
     output, units, width : as of :class:`sw.engine.job.Job`
-    prepared : sw.engine.engine.Prepared of these weights, where they are already uploaded
+    prepared : sw.engine.engine.Prepared of these weights, one a simulator (:func:`prepare_shared`), where
+        they are already uploaded
     poison : byte in all padding; the default is NaN in every format, and must not show
-    run_bytes : activations that are sent in one run of the simulator
+    run_bytes : activations that are sent in one run of a simulator
     progress : called with the share of the product that is done, 0 to 1, after each run
+    meanwhile : called without arguments while the first runs are under way
     test, seed, command : for the report of a failure, as of tb.report.Context
-    wave : path of an FST file of all runs; the engine must have been built with waves
+    wave : path of an FST file of all runs of the first simulator, which must have been built with waves
     run : further arguments of tb.simulator.Simulator.run (stalls, max_cycles, wall_seconds, ...)
 
     Raises
@@ -144,7 +188,7 @@ def multiply(engine, x: MXTensor, w: MXTensor, c=None, *, output="binary32", uni
     JobError
         The engine cannot do this product, or refused it.
     CheckFailure
-        The engine hung or broke the protocol of a stream.
+        An engine hung or broke the protocol of a stream.
     """
     n, k = w.shape[0], x.k
     for name, size, bits in (("N", n, COLUMN_BITS), ("K", k, DEPTH_BITS)):
@@ -153,48 +197,81 @@ def multiply(engine, x: MXTensor, w: MXTensor, c=None, *, output="binary32", uni
     c_rows = None if c is None else np.ascontiguousarray(c, dtype=np.float32)
     if c_rows is not None and c_rows.shape != (x.shape[0], n):
         raise JobError(f"c has shape {c_rows.shape}; it must be {(x.shape[0], n)}")
-    jobs, firsts, first = [], [], 0
-    for rows in split(x.shape[0], engine.config.accumulator_rows):
-        part = slice(first, first + rows)
-        jobs.append(Job(x=x[part], w=w, c=None if c_rows is None else c_rows[part], units=units, width=width,
-                        output=output).placed(engine.config))
-        firsts.append(first)
-        first += rows
-    if prepared is None and len(jobs) > 1:
-        prepared = engine.prepare(jobs[0], poison)
+    heights = split(x.shape[0], engines[0].config.accumulator_rows)
+    firsts = [sum(heights[:job]) for job in range(len(heights))]
+    shares = []
+    for number, (engine, columns) in enumerate(zip(engines, column_ranges(n, len(engines), output))):
+        jobs = [Job(x=x[first:first + rows], w=w[columns], units=units, width=width, output=output,
+                    c=None if c_rows is None else c_rows[first:first + rows, columns]).placed(engine.config)
+                for first, rows in zip(firsts, heights, strict=True)]
+        ready = prepared[number] if prepared is not None else None
+        if ready is None and len(jobs) > 1:
+            ready = engine.prepare(jobs[0], poison)
+        context = Context(test=test, seed=seed, command=command, simulator=engine.simulator)
+        shares.append(_Share(engine, columns, jobs, ready, context))
+    tracer = engines[0].simulator
     if wave is not None:
-        engine.simulator.open_wave(wave)
-    runs, parts, cycles = [], [], 0
-    context = Context(test=test, seed=seed, command=command, simulator=engine.simulator)
+        tracer.open_wave(wave)
+    runs, results, seconds = [], [], 0.0
     try:
-        for chosen in _groups(jobs, engine.config, run_bytes):
-            try:
-                results = engine.run([jobs[i] for i in chosen], prepared=[prepared] * len(chosen),
-                                     poison=poison, seed=seed, **run)
-            except SimulationError as error:
-                if error.result is not None and wave is not None:
-                    engine.simulator.close_wave()
+        # The widest part needs the most bytes; cut like it, all parts have the same rows in a round.
+        for chosen in _groups(max((share.jobs for share in shares), key=lambda jobs: jobs[0].n),
+                              engines[0].config, run_bytes):
+            for share in shares:
+                share.engine.submit([share.jobs[i] for i in chosen], prepared=[share.prepared] * len(chosen),
+                                    poison=poison, seed=seed, **run)
+            if meanwhile is not None and not runs:
+                meanwhile()
+            failed = None
+            for share in shares:
+                try:
+                    results.append(share.engine.result())
+                except SimulationError as error:  # the others end their runs first
+                    failed = failed or (share, error)
+                    continue
+                runs.append(Run(first=firsts[chosen[0]], columns=share.columns, engine=share.engine,
+                                jobs=tuple(share.jobs[i] for i in chosen), result=share.engine.last))
+            if failed:
+                share, error = failed
+                if error.result is not None and wave is not None and share is shares[0]:
+                    tracer.close_wave()
                     error.result.wave, wave = wave, None
-                raise simulation_failure(error, context) from error
-            refused = [result.status for result in results if result.status != "OK"]
+                raise simulation_failure(error, share.context) from error
+            refused = [result.status for part in results for result in part if result.status != "OK"]
             if refused:
                 raise JobError(f"the engine refused {test} with {refused[0]}")
-            runs.append(Run(first=firsts[chosen[0]], jobs=tuple(jobs[i] for i in chosen), result=engine.last))
-            parts += [result.y for result in results]
-            cycles += sum(result.cycles for result in results)
+            seconds += max(done.result.seconds for done in runs[-len(shares):])
             if progress:
-                progress((chosen[-1] + 1) / len(jobs))
-    finally:
+                progress((chosen[-1] + 1) / len(heights))
+    except BaseException:
         if wave is not None:
-            engine.simulator.close_wave()
+            with contextlib.suppress(SimulationError, OSError):  # an interrupted process is gone
+                tracer.close_wave()
+        raise
+    if wave is not None:
+        tracer.close_wave()
     for done in runs:
-        done.result.wave = wave
+        if done.engine is engines[0]:
+            done.result.wave = wave
     macs = x.shape[0] * n * k
+    cycles = sum(result.cycles for part in results for result in part)
+    placed = [job for share in shares for job in share.jobs]
     return Product(
-        y=_joined(parts), cycles=cycles, jobs=len(jobs), macs=macs,
-        utilisation=macs / (engine.config.macs_per_cycle(jobs[0].mode) * cycles),
-        bound=bound_of(jobs, engine.config), seconds=sum(done.result.seconds for done in runs),
+        y=_assembled(x.shape[0], n, runs, results), cycles=cycles, jobs=len(placed), macs=macs,
+        utilisation=macs / (engines[0].config.macs_per_cycle(placed[0].mode) * cycles),
+        bound=bound_of(placed, engines[0].config), seconds=seconds,
         simulated_cycles=sum(done.result.simulated_cycles for done in runs), runs=runs)
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What one simulator does of a product."""
+
+    engine: object
+    columns: slice
+    jobs: list[Job]
+    prepared: object
+    context: Context
 
 
 def reference(x: MXTensor, w: MXTensor | PreparedWeights, c=None, *, output="binary32"):
@@ -203,8 +280,18 @@ def reference(x: MXTensor, w: MXTensor | PreparedWeights, c=None, *, output="bin
     return y if output == "binary32" else quantise(y, Format[output.upper()])
 
 
-def check(engine, product: Product, expected, *, test, seed=0, command=None) -> int:
+def mismatches(product: Product, expected: np.ndarray) -> int:
+    """Elements of a binary32 product whose bits are not those of ``expected``, float32 [M, N]."""
+    return int(np.count_nonzero(expected.view(np.uint32) != product.y.view(np.uint32)))
+
+
+def check(product: Product, expected, *, test, seed=0, command=None, name="Y") -> int:
     """Compare a product with ``expected`` (of :func:`reference`) bit for bit.
+
+    Parameters
+    ----------
+    test, seed, command : for the report, as of tb.report.Context
+    name : of the result, in the report
 
     Returns
     -------
@@ -214,48 +301,52 @@ def check(engine, product: Product, expected, *, test, seed=0, command=None) -> 
     Raises
     ------
     CheckFailure
-        Something differs: the report names the element that left the engine first, and when.
+        Something differs: the report names the element that left the engine first, and when. Where
+        simulators shared the product, times are compared from the start of each one's first run.
     """
     got = product.y
     if not math.prod(expected.shape) and got.shape == expected.shape:
         return 0
     if isinstance(expected, MXTensor):
-        pairs = {"scales of Y": (expected.scales, got.scales), "codes of Y": (expected.codes, got.codes)}
+        pairs = {f"scales of {name}": (expected.scales, got.scales),
+                 f"codes of {name}": (expected.codes, got.codes)}
         checker, compare = "golden.matmul and golden.formats.quantise", compare_words
     else:
-        pairs = {"Y": (expected, got)}
+        pairs = {name: (expected, got)}
         checker, compare = "golden.matmul", compare_float32
     for tensor, (ours, theirs) in pairs.items():
         bits = np.uint32 if compare is compare_float32 else np.uint8
         run, cycles = _first_wrong(product, ours.view(bits), theirs.view(bits))
-        context = Context(test=test, seed=seed, command=command, simulator=engine.simulator,
-                          result=run.result, config=engine.config)
+        context = Context(test=test, seed=seed, command=command, simulator=run.engine.simulator,
+                          result=run.result, config=run.engine.config)
         compare(ours, theirs, tensor=tensor, checker=checker, context=context, cycles=cycles)
     return math.prod(expected.shape)
 
 
 def _first_wrong(product, expected, got):
-    """The run with the first wrong element (or the last run), and cycles of all elements relative to it."""
-    run = product.runs[-1]
-    if expected.shape != got.shape:
-        return run, None
-    wrong = np.flatnonzero((expected != got).any(axis=1))
-    if not len(wrong):
-        return run, None
-    run = [part for part in product.runs if part.first <= wrong[0]][-1]
-    n = product.runs[0].jobs[0].n
-    cycles = np.concatenate([_left_at(part, n) + (part.result.start - run.result.start)
-                             for part in product.runs])
-    if expected.shape[1] != n:  # scales: one a block of columns
-        cycles = cycles[:, ::32]
-    return run, cycles
+    """The run that the first wrong element left, or the last run, and the cycles of all relative to it."""
+    if expected.shape != got.shape or (expected == got).all():
+        return product.runs[-1], None
+    starts = {}
+    for run in product.runs:
+        starts.setdefault(id(run.engine), run.result.start)
+    cycles = np.zeros(product.y.shape, np.int64)
+    for run in product.runs:
+        cycles[run.rows, run.columns] = _left_at(run) + (run.result.start - starts[id(run.engine)])
+    places = cycles if cycles.shape == got.shape else cycles[:, ::BLOCK]  # scales: one a block of columns
+    at = int(np.argmin(np.where(expected != got, places, np.iinfo(np.int64).max)))
+    row, column = divmod(at, got.shape[1])
+    column *= 1 if places is cycles else BLOCK
+    run = next(run for run in product.runs if run.rows.start <= row < run.rows.stop
+               and run.columns.start <= column < run.columns.stop)
+    return run, places - (run.result.start - starts[id(run.engine)])
 
 
-def _left_at(run, n):
-    """Cycle in which each element of a run's rows left the engine: int64 [rows, N]."""
+def _left_at(run):
+    """Cycle in which each element of a run left its engine: int64 [rows, columns]."""
     taken, parts = {}, []
     for job in run.jobs:
-        cycles = np.zeros((job.m, n), np.int64)
+        cycles = np.zeros((job.m, job.n), np.int64)
         for unit in range(job.units[1]):
             stream = f"o__{job.units[0] + unit}"
             for step in supersteps(job, unit):
@@ -282,10 +373,17 @@ def _groups(jobs, config, run_bytes):
     return groups
 
 
-def _joined(parts):
-    if len(parts) == 1:
-        return parts[0]
-    if isinstance(parts[0], MXTensor):
-        return MXTensor(format=parts[0].format, codes=np.concatenate([part.codes for part in parts]),
-                        scales=np.concatenate([part.scales for part in parts]))
-    return np.concatenate(parts)
+def _assembled(m, n, runs, results):
+    """The whole product from the results of its runs."""
+    first = results[0][0].y
+    if not isinstance(first, MXTensor):
+        y = np.zeros((m, n), np.float32)
+        for run, part in zip(runs, results, strict=True):
+            y[run.rows, run.columns] = np.concatenate([result.y for result in part])
+        return y
+    codes, scales = np.zeros((m, n), np.uint8), np.zeros((m, math.ceil(n / BLOCK)), np.uint8)
+    for run, part in zip(runs, results, strict=True):
+        blocks = slice(run.columns.start // BLOCK, math.ceil(run.columns.stop / BLOCK))
+        codes[run.rows, run.columns] = np.concatenate([result.y.codes for result in part])
+        scales[run.rows, blocks] = np.concatenate([result.y.scales for result in part])
+    return MXTensor(format=first.format, codes=codes, scales=scales)

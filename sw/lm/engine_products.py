@@ -3,15 +3,11 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
-import numpy as np
-
-from golden.formats import MXTensor, quantise
+from golden.formats import quantise
 from golden.matmul import PreparedWeights, matmul
 from sw.engine.engine import SimulatedEngine
-from sw.engine.job import Job
-from sw.engine.product import split
+from sw.engine.product import check, mismatches, multiply_shared, prepare_shared
 from sw.lm.products import QuantisedWeights, formats_of
-from tb.report import Context, compare_float32
 
 __all__ = ["EngineProducts", "Tally"]
 
@@ -34,8 +30,9 @@ class Tally:
 class EngineProducts:
     """The seam ``sw.lm.products.Products`` on one or more simulators of the same engine.
 
-    A product's columns are shared out among the simulators, which changes no bit of any result. Every result
-    is compared with ``golden.matmul``; the first difference ends the run with a report.
+    The columns of a linear product are shared out among the simulators, which changes no bit of any result;
+    those of attention are too small for that. Every result is compared with ``golden.matmul``, which works
+    while the simulators do; the first difference ends the run with ``tb.report.CheckFailure``.
 
     Parameters
     ----------
@@ -69,26 +66,15 @@ class EngineProducts:
             if progress:
                 progress(name)
 
-    def _parts(self, n):
-        """Column ranges of a product, one a simulator."""
-        count = len(self.engines)
-        edges = [min(n, -(-n * part // count // 4) * 4) for part in range(count)] + [n]
-        return [slice(edges[part], edges[part + 1]) for part in range(count)]
-
     def _prepared(self, name):
         if name not in self._uploaded:
-            tensor = self.weights.tensors[name]
-            row = MXTensor(format=self.activations, codes=np.zeros((1, tensor.k), np.uint8),
-                           scales=np.zeros((1, -(-tensor.k // 32)), np.uint8))
-            self._uploaded[name] = [
-                engine.prepare(Job(x=row, w=tensor[part]))
-                for engine, part in zip(self.engines, self._parts(tensor.shape[0]), strict=True)]
+            self._uploaded[name] = prepare_shared(self.engines, self.activations, self.weights.tensors[name])
         return self._uploaded[name]
 
     def linear(self, name, x):
         kind = name.rsplit(".", 1)[-1]
-        return self._product(kind, name, quantise(x, self.activations), self.weights.tensors[name],
-                             self.weights.prepared(name), self._prepared(name))
+        return self._product(self.engines, kind, name, quantise(x, self.activations),
+                             self.weights.tensors[name], self.weights.prepared(name), self._prepared(name))
 
     def attention_scores(self, layer, kv_head, q, k):
         return self._attention("scores", layer, kv_head, q, k)
@@ -98,36 +84,24 @@ class EngineProducts:
 
     def _attention(self, kind, layer, kv_head, x, w):
         w = quantise(w, self.weights.format)
-        return self._product(kind, f"blk.{layer}.{kind}.{kv_head}", quantise(x, self.activations), w,
-                             PreparedWeights.of(w), None)
+        return self._product(self.engines[:1], kind, f"blk.{layer}.{kind}.{kv_head}",
+                             quantise(x, self.activations), w, PreparedWeights.of(w), None)
 
-    def _product(self, kind, name, x, w, golden, prepared):
+    def _product(self, engines, kind, name, x, w, golden, prepared):
         m, n = x.shape[0], w.shape[0]
         if self.first is None:
             self.first = (name, x, w)
-        if prepared is None:  # too small to share out
-            shares = [(self.engines[0], slice(0, n), None)]
-        else:
-            shares = list(zip(self.engines, self._parts(n), prepared, strict=True))
-        rows = np.cumsum([0, *split(m, self.engines[0].config.accumulator_rows)])
-        for engine, part, ready in shares:
-            jobs = [Job(x=x[a:b], w=w[part]) for a, b in zip(rows[:-1], rows[1:], strict=True)]
-            engine.submit(jobs, prepared=[ready] * len(jobs), max_cycles=10**9, wall_seconds=3600)
-        expected = matmul(x, golden)
-        y = np.empty((m, n), np.float32)
+        test = f"product {name} {m}x{n}x{x.k} {self.mode}"
+        expected = []
+        product = multiply_shared(engines, x, w, prepared=prepared, test=test, command=self.command,
+                                  meanwhile=lambda: expected.append(matmul(x, golden)),
+                                  max_cycles=10**9, wall_seconds=3600)
         tally = self.tallies[kind, m, n, x.k]
-        cycles = 0
-        for engine, part, _ in shares:
-            y[:, part] = np.concatenate([result.y for result in engine.result()])
-            cycles += engine.last.cycles
         tally.products += 1
-        tally.macs += m * n * x.k
-        tally.cycles += cycles
-        tally.compared += y.size
-        tally.mismatches += int((expected.view(np.uint32) != y.view(np.uint32)).sum())
-        compare_float32(expected, y, tensor=name, checker="golden.matmul",
-                        context=Context(test=f"product {name} {m}x{n}x{x.k} {self.mode}", seed=0,
-                                        command=self.command, simulator=self.engines[0].simulator,
-                                        result=self.engines[0].last))
-        self.on_product(kind, cycles)
-        return y
+        tally.macs += product.macs
+        tally.cycles += product.cycles
+        tally.compared += product.y.size
+        tally.mismatches += mismatches(product, expected[0])
+        check(product, expected[0], test=test, command=self.command, name=name)
+        self.on_product(kind, product.cycles)
+        return product.y
