@@ -13,6 +13,8 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .hbm.timing import RULES, HbmTimings
+
 BLOCK = 32
 """Elements along K which share one scale (OCP MX v1.0)."""
 
@@ -129,6 +131,48 @@ class MatrixConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HbmQueues:
+    """Sizes and limits of the controller of one pseudo-channel.
+
+    Parameters
+    ----------
+    read_entries, write_entries : entries of the queues; an entry is up to four lines of one 256 bytes.
+    reserved_entries : read entries which bulk reads leave to demand reads.
+    demand_reads : demand reads under way at most.
+    return_lines : lines of bulk reads under way at most; they return in order. A refresh of a bank freezes
+        the oldest for 350 bursts, so a stream goes on only with more than 175.
+    write_high, write_low : lines waiting to be written at which writing starts and at which it ends.
+    age_cap : slots after which the oldest read goes before everything else.
+    ranges : bulk ranges active at once.
+    bulk_grain : lines of one range before the next has its turn.
+    """
+
+    read_entries: int = 64
+    write_entries: int = 32
+    reserved_entries: int = 16
+    demand_reads: int = 64
+    return_lines: int = 256
+    write_high: int = 80
+    write_low: int = 16
+    age_cap: int = 256
+    ranges: int = 4
+    bulk_grain: int = 16
+
+    def __post_init__(self):
+        _whole("queues", self, "read_entries", 8, 64)
+        _whole("queues", self, "write_entries", 4, 64)
+        _whole("queues", self, "reserved_entries", 1, self.read_entries - 4)
+        _whole("queues", self, "demand_reads", 4, 256)
+        _whole("queues", self, "return_lines", 16, 1024, power_of_two=True)
+        # An entry may hold one line only, and then all entries are taken before there are more lines.
+        _whole("queues", self, "write_high", 2, 4 * self.write_entries)
+        _whole("queues", self, "write_low", 1, self.write_high - 1)
+        _whole("queues", self, "age_cap", 16, 4096)
+        _whole("queues", self, "ranges", 1, 16)
+        _whole("queues", self, "bulk_grain", 1, 64)
+
+
+@dataclass(frozen=True, kw_only=True)
 class HbmConfig:
     """The HBM slice of one tile: HBM4, 12-high stacks of 24 Gb dies.
 
@@ -140,6 +184,8 @@ class HbmConfig:
     stack_ids, bank_groups, banks, rows, page_bytes : organisation of a pseudo-channel: stack IDs, bank
         groups and banks a stack ID, rows a bank, bytes a row. Neither 3 stack IDs nor 12,288 rows are
         powers of two.
+    timings : minimum times of the device in ns.
+    queues : sizes and limits of the controllers.
     """
 
     pseudo_channels: int
@@ -150,6 +196,8 @@ class HbmConfig:
     banks: int = 16
     rows: int = 12288
     page_bytes: int = 1024
+    timings: HbmTimings = HbmTimings()
+    queues: HbmQueues = HbmQueues()
 
     def __post_init__(self):
         _whole("hbm", self, "pseudo_channels", 1, 64)
@@ -160,6 +208,10 @@ class HbmConfig:
         _whole("hbm", self, "banks", 16, 16)
         _whole("hbm", self, "rows", 64, 65536, multiple=64)
         _whole("hbm", self, "page_bytes", 1024, 1024)
+        _kind("hbm", self, "timings", HbmTimings)
+        _kind("hbm", self, "queues", HbmQueues)
+        for name, (low, high) in RULES.items():
+            (_whole if name.endswith("_ck") else _real)("timings", self.timings, name, low, high)
 
     @property
     def channels(self) -> float:

@@ -19,6 +19,7 @@ from hw.config import (
     preset,
     with_overrides,
 )
+from hw.hbm.timing import RULES
 
 ILLEGAL = {
     "tiles": [0, 257, 1.5, True, "x"],
@@ -40,6 +41,19 @@ ILLEGAL = {
     "tile.hbm.banks": [8, 32],
     "tile.hbm.rows": [0, 100, 65600],
     "tile.hbm.page_bytes": [512, 2048],
+    "tile.hbm.queues.read_entries": [7, 65, 20.5],
+    "tile.hbm.queues.write_entries": [3, 65],
+    "tile.hbm.queues.reserved_entries": [0, 61],
+    "tile.hbm.queues.demand_reads": [3, 257],
+    "tile.hbm.queues.return_lines": [8, 100, 2048],
+    "tile.hbm.queues.write_high": [1, 129],
+    "tile.hbm.queues.write_low": [0, 80],
+    "tile.hbm.queues.age_cap": [15, 5000],
+    "tile.hbm.queues.ranges": [0, 17],
+    "tile.hbm.queues.bulk_grain": [0, 65],
+} | {
+    f"tile.hbm.timings.{name}": [low - 1, high + 1, "x", True]
+    for name, (low, high) in RULES.items()
 }
 
 
@@ -139,16 +153,18 @@ def test_overrides():
 def test_hash_tells_configurations_apart_and_is_stable():
     hashes = {config_hash(config) for config in PRESETS.values()}
     for path, value in field_paths(preset("full")).items():
-        # pins, banks and page_bytes have one legal value each.
+        # pins, banks, page_bytes and ccd_s_ck have one legal value each.
         other = {"name": "x", "tile.hbm.bank_groups": 2, "tile.hbm.stack_ids": 2, "tile.clock_ghz": 1.5,
                  "tile.hbm.gbit_s_pin": 9.0, "tile.matrix.product_latency": 0, "tile.matrix.sum_latency": 1,
                  "tile.matrix.add_latency": 1, "tile.matrix.output_rows": 256,
-                 "tile.matrix.quantise_latency": 1}.get(path)
-        if other is None and path not in ("tile.hbm.pins", "tile.hbm.banks", "tile.hbm.page_bytes"):
+                 "tile.matrix.quantise_latency": 1, "tile.hbm.timings.ccd_r_ck": 4,
+                 "tile.hbm.queues.write_entries": 24}.get(path)
+        if other is None and path not in ("tile.hbm.pins", "tile.hbm.banks", "tile.hbm.page_bytes",
+                                       "tile.hbm.timings.ccd_s_ck"):
             other = value // 2 if value > 1 else 2
         if other is not None:
             hashes.add(config_hash(with_overrides(preset("full"), {path: other})))
-    assert len(hashes) == len(PRESETS) + len(field_paths(preset("full"))) - 3
+    assert len(hashes) == len(PRESETS) + len(field_paths(preset("full"))) - 4
     assert config_hash(with_overrides(preset("full"), {"gbit_s_pin": 10})) == config_hash(preset("full"))
     assert config_hash(preset("tiny").tile.hbm) == config_hash(preset("small").tile.hbm)
     program = "from hw.config import *; print(config_hash(preset('full')))"
