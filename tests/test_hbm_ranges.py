@@ -1,10 +1,11 @@
 """Ranges: legality, and that each pseudo-channel makes exactly its own lines, in order."""
 
+import dataclasses
 import random
 
 import pytest
 
-from hw.config import HbmConfig
+from hw.config import ConfigError, HbmConfig, HbmQueues
 from hw.hbm.port import Status
 from hw.hbm.ranges import RangeChecker, RangeGenerator
 from tests.hbm_streams import receiver, sender, simulate
@@ -55,9 +56,10 @@ def in_bursts(ask):
             "length": ask["bytes"] // 32, "stride": ask["stride"] // 32}
 
 
-def make(config, channel, asked, *, contexts=4, grain=16, stall=0.0, seed=0, cycles=None):
+def make(config, channel, asked, *, ranges=4, grain=16, stall=0.0, seed=0, cycles=None):
     """All BulkLines of a generator."""
-    generator, got = RangeGenerator(config, contexts=contexts, grain=grain), []
+    queues = HbmQueues(ranges=ranges, bulk_grain=grain)
+    generator, got = RangeGenerator(dataclasses.replace(config, queues=queues)), []
     expected = sum(len(lines_of(config, channel, ask)) for ask in asked)
 
     async def constant(ctx):
@@ -73,8 +75,9 @@ def make(config, channel, asked, *, contexts=4, grain=16, stall=0.0, seed=0, cyc
         if cycles is not None:
             cycles.append(waited)
 
-    simulate(generator, constant, sender(generator.i, [in_bursts(ask) for ask in asked], stall=stall, seed=seed),
-             finished, background=[receiver(generator.o, got.append, stall=stall, seed=seed)])
+    words = [in_bursts(ask) for ask in asked]
+    simulate(generator, constant, sender(generator.i, words, stall=stall, seed=seed), finished,
+             background=[receiver(generator.o, got.append, stall=stall, seed=seed)])
     return got
 
 
@@ -101,7 +104,7 @@ def test_pages_are_closed_by_the_last_line_in_them(config):
     asked = [{"tag": tag, "address": 32 * rng.randrange(20000), "rows": 1, "bytes": 32 * rng.randint(1, 3000),
               "stride": 0} for tag in range(12)]
     channel = config.pseudo_channels - 1
-    got = make(config, channel, asked, contexts=1)
+    got = make(config, channel, asked, ranges=1)
     closed = 0
     for ask in asked:
         own = [word for word in got if word["tag"] == ask["tag"]]
@@ -193,7 +196,7 @@ def test_answers_to_legal_and_illegal_ranges(config):
             assert word["rows"] == 1 or word["stride"] == ask["stride"]
 
 
-@pytest.mark.parametrize("options,message", [({"contexts": 0}, "contexts = 0"), ({"grain": 12}, "grain = 12")])
-def test_parameters_are_checked(options, message):
-    with pytest.raises(ValueError, match=message):
-        RangeGenerator(CONFIGS[0], **options)
+def test_a_grain_that_is_no_power_of_two_is_refused():
+    config = HbmConfig(pseudo_channels=1, queues=HbmQueues(bulk_grain=12))
+    with pytest.raises(ConfigError, match="queues.bulk_grain = 12"):
+        RangeGenerator(config)

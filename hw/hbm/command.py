@@ -70,3 +70,6 @@ class DfiSignature(wiring.Signature):
             "slot": Out(1), "row": Out(RowCommand), "column": Out(ColumnCommand),
             "wdata": Out(256), "wcheck": Out(32), "rdata": In(256), "rcheck": In(32), "rvalid": In(1),
         })
+
+    def __eq__(self, other):
+        return type(other) is DfiSignature

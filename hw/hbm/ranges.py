@@ -8,6 +8,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..config import ConfigError
 from .address_map import LINES_PER_GRAIN, LOCAL_BITS, AddressMap, divide
 from .demand import rotate
 from .port import BulkLine, Range, RangeAnswer, Status
@@ -122,20 +123,18 @@ class Segment(data.Struct):
 class RangeGenerator(wiring.Component):
     """The lines of ranges which lie in one pseudo-channel.
 
-    ``contexts`` ranges are active at once. A context walks its rows, one a cycle of all contexts together,
-    and keeps those with lines here as segments. Lines are made from one context until a multiple of ``grain``
-    lines, or ``grain`` lines, or its end is reached; then from the next: a line a cycle. Lines of a range come
-    in the order of addresses. A range with one row and no lines here is gone in one cycle.
+    Several ranges are active at once, each in its context. A context walks its rows, one a cycle of all
+    contexts together, and keeps those with lines here as segments. Lines are made, one a cycle, from one
+    context until it has made a grain of lines, or comes to a multiple of one, or to its end; then from the
+    next. Lines of a range come in the order of rows and addresses. A range with one row and no lines here is
+    gone in one cycle.
 
     The last segment of a range waits until it is known to be the last: its ``final`` is part of it.
 
     Parameters
     ----------
     config : HbmConfig
-    contexts : int
-        Ranges active at once.
-    grain : int
-        Lines, a power of two.
+        ``queues.ranges`` contexts, ``queues.bulk_grain`` lines a turn, a power of two.
 
     Members
     -------
@@ -144,12 +143,11 @@ class RangeGenerator(wiring.Component):
     o : Out(stream of BulkLine)
     """
 
-    def __init__(self, config, *, contexts=4, grain=16):
-        if contexts not in range(1, 9):
-            raise ValueError(f"contexts = {contexts!r}: must be a whole number from 1 to 8")
-        if grain not in (4, 8, 16, 32, 64, 128, 256):
-            raise ValueError(f"grain = {grain!r}: must be a power of two from 4 to 256")
-        self.config, self.contexts, self.grain = config, contexts, grain
+    def __init__(self, config):
+        self.config = config
+        self.contexts, self.grain = config.queues.ranges, config.queues.bulk_grain
+        if self.grain & (self.grain - 1):
+            raise ConfigError("queues.bulk_grain", self.grain, "a power of two")
         super().__init__({"index": In(6), "i": In(stream.Signature(LegalRange(config))),
                           "o": Out(stream.Signature(BulkLine))})
 
@@ -289,7 +287,7 @@ class RangeGenerator(wiring.Component):
             made.close.eq(leaves_page & (at_end | (line[:2] == 3))),
         ]
 
-        count, so_far = Signal(range(grain)), Signal(range(grain))
+        count, so_far = Signal(range(grain + 1)), Signal(range(grain + 1))
         valid, held = Signal(), Signal(BulkLine)
         moves = (has != 0) & (~valid | self.o.ready)
         boundary = line[:grain.bit_length() - 1].all() | (so_far == grain - 1)
