@@ -76,7 +76,7 @@ def check(config, lines):
     assert len(seen) == len(set(lines)) > 0
 
 
-@pytest.mark.parametrize("channels,sids,groups", [(1, 3, 4), (2, 1, 2), (3, 1, 4)])
+@pytest.mark.parametrize("channels,sids,groups", [(1, 3, 4), (3, 1, 2)])
 def test_bijection_of_small_slices_exhaustively(channels, sids, groups):
     config = HbmConfig(pseudo_channels=channels, stack_ids=sids, bank_groups=groups, rows=64)
     check(config, range(AddressMap(config).lines))
@@ -88,7 +88,7 @@ def test_full_slice_at_the_edges_and_at_random(groups):
     assert config == preset("full").tile.hbm or groups == 2
     lines, rng = AddressMap(config).lines, random.Random(groups)
     assert lines * 64 == config.capacity_bytes == 6 * 576 * 2**20
-    chosen = {rng.randrange(lines) for _ in range(20_000)}
+    chosen = {rng.randrange(lines) for _ in range(5_000)}
     for edge in (0, 24, 24 * 256, 24 * 256 * 3, 1 << 22, 1 << 24, 1 << 25, lines // 2, lines):
         chosen |= {line for line in range(edge - 30, edge + 30) if 0 <= line < lines}
     check(config, sorted(chosen))
