@@ -47,7 +47,8 @@ def verilog(component, *, name, view="rtl"):
     view : "rtl" or "fast"
         "fast" takes, for each placed component that has a method ``fast_view()``, the files that it returns
         (a simulation-only description of the same module in ``<module>.sv``, and C++ that it calls), in
-        place of the RTL below it.
+        place of the RTL below it. A placed component that has a method ``simulation_files()`` is no part of
+        the design, such as the model of a device: its files are taken in both views.
 
     Returns
     -------
@@ -91,7 +92,9 @@ class _Emitter:
         description = (type(component), component.signature)
         if name not in self.origin:
             self.origin[name] = description
-            if self.view == "fast" and hasattr(component, "fast_view"):
+            if hasattr(component, "simulation_files"):
+                self.fast[name] = component.simulation_files()
+            elif self.view == "fast" and hasattr(component, "fast_view"):
                 self.fast[name] = component.fast_view()
             else:
                 self.convert(component, name)

@@ -23,6 +23,7 @@ class Kind(enum.IntEnum):
     QUIT = 6
     OK = 7         # process -> client: JSON
     ERROR = 8      # process -> client: a sentence
+    CALL = 9       # name of a device model, a zero byte, bytes for it -> OK with its bytes
 
 
 class Outcome(enum.IntEnum):
@@ -35,6 +36,7 @@ class Outcome(enum.IntEnum):
     WALL = 4
     VIOLATION = 5
     SURPLUS = 6
+    DEVICE = 7
 
 
 class Violation(enum.IntEnum):

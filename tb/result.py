@@ -69,6 +69,8 @@ class Result:
         The last transfers as the process keeps them; see :attr:`events`.
     probes : dict[str, str]
         After a failure the bits of the probed signals.
+    told : str
+        What a model of a device said when it stopped the run.
     """
 
     outcome: Outcome
@@ -86,6 +88,7 @@ class Result:
     fault_cycle: int | None = None
     event_table: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=protocol.EVENT))
     probes: dict = field(default_factory=dict)
+    told: str = ""
     wave: Path | None = None
     wave_truncated: bool = False
 
@@ -155,6 +158,8 @@ def sentence(name, result, watchdog):
             return f"{stream} withdrew valid {at}, before beat {fault.beats} was taken."
         case Outcome.VIOLATION:
             return f"{stream} changed its payload {at}, while beat {fault.beats} waited for ready."
+        case Outcome.DEVICE:
+            return result.told
         case Outcome.SURPLUS:
             return f"{stream} gave a beat too many {at}: {fault.planned} were expected."
     reason = {Outcome.HUNG: f"no stream moved for {watchdog} cycles",

@@ -25,6 +25,9 @@ def _library():
     lib.tb_map.argtypes = [ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32]
     lib.tb_stream.argtypes = [ctypes.c_int32, ctypes.c_int64]
     lib.tb_wave_open.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64]
+    lib.tb_call.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64]
+    lib.tb_call.restype = ctypes.c_int64
+    lib.tb_answer.restype = ctypes.c_void_p
     for index, table in enumerate(protocol.TABLES):
         size = lib.tb_layout(index)
         assert size == protocol.table_bytes(table), f"table {index}: {size} bytes in C"
@@ -68,6 +71,8 @@ async def serve(dut):
             elif kind == Kind.PROBE:
                 values = {name: _probe(dut, name) for name in json.loads(body)}
                 protocol.send(channel, Kind.OK, json.dumps(values).encode())
+            elif kind == Kind.CALL:
+                _call(lib, channel, body)
             elif kind == Kind.QUIT:
                 protocol.send(channel, Kind.OK, b"{}")
                 return
@@ -82,6 +87,13 @@ def _map(lib, channel, request, fd):
         protocol.send(channel, Kind.OK, b"{}")
     else:
         protocol.send(channel, Kind.ERROR, f"mapping {request['size']} bytes failed".encode())
+
+
+def _call(lib, channel, body):
+    name, _, body = body.partition(b"\0")
+    size = lib.tb_call(name, body, len(body))
+    answer = ctypes.string_at(lib.tb_answer(), size if size >= 0 else -1 - size)
+    protocol.send(channel, Kind.OK if size >= 0 else Kind.ERROR, answer)
 
 
 def _wave(lib, channel, request):

@@ -147,12 +147,36 @@ class Simulator:
         """Of the simulation process, or None while there is none."""
         return None if self._process is None else self._process.pid
 
+    def call(self, device, body=b""):
+        """Ask the model of a device that is compiled into the bench, between two runs.
+
+        Parameters
+        ----------
+        device : str
+            The name under which its C++ is known (``bench::calls()`` in ``dpi/bench.h``).
+        body : bytes
+
+        Returns
+        -------
+        bytes
+
+        Raises
+        ------
+        SimulationError
+            The model refused, with its sentence.
+        """
+        self.start()
+        return self._request(Kind.CALL, device.encode() + b"\0" + bytes(body))
+
     def _ask(self, kind, request, fd=None):
-        """Send a request that is not a run, and return its answer."""
+        """Send a request that is not a run, as JSON, and return its answer."""
+        return self._request(kind, json.dumps(request).encode(), fd)
+
+    def _request(self, kind, body, fd=None):
         if self._pending is not None:
             # Whatever arrives in the middle of a run ends it: that is how a process notices a lost client.
             raise SimulationError(f"{self.bench.name} is running; take its result first")
-        protocol.send(self._channel, kind, json.dumps(request).encode())
+        protocol.send(self._channel, kind, body)
         if fd is not None:
             socket.send_fds(self._channel, [b"f"], [fd])
         return self._expect(Kind.OK)
@@ -321,6 +345,8 @@ class Simulator:
         if result.outcome == Outcome.DONE:
             self._must_reset = False
             return result
+        if result.outcome == Outcome.DEVICE:
+            result.told = self.call("stopped").decode()
         if self.bench.options.probes:
             result.probes = self.read_probes(self.bench.options.probes)
         raise SimulationError(sentence(self.bench.name, result, request.watchdog), result)

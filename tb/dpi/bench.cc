@@ -12,6 +12,11 @@ namespace bench {
 
 Bench the_bench;
 
+std::map<std::string, Call>& calls() {
+    static std::map<std::string, Call> known;
+    return known;
+}
+
 double wall_clock() {
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -144,6 +149,13 @@ void Bench::fault(Stream& stream, Outcome outcome, Violation violation) {
     status.fault = int64_t(cycle);
 }
 
+void Bench::stop(const std::string& sentence) {
+    if (status.outcome != RUNNING) return;
+    status.outcome = DEVICE;
+    status.fault = int64_t(cycle);
+    stopped = sentence;
+}
+
 void Bench::finish(Outcome outcome) {
     if (status.outcome == RUNNING) status.outcome = outcome;
     if (outcome != DONE) status.end = int64_t(cycle);
@@ -240,6 +252,25 @@ int32_t tb_map(int32_t id, int32_t fd, int64_t offset, int64_t size, int32_t wri
 int32_t tb_begin(const void* request, int64_t size) { return the_bench.begin(request, size) ? 0 : -1; }
 
 const char* tb_error() { return the_bench.error.c_str(); }
+
+// Asks the model that is known by `name`; the length of its answer, or -1 less the length of a sentence. The
+// call "stopped" gives the sentence with which a device stopped the last run.
+int64_t tb_call(const char* name, const char* body, int64_t size) {
+    static const std::string unknown = "no device of that name is in this bench";
+    std::string& answer = the_bench.answer;
+    answer.clear();
+    if (std::strcmp(name, "stopped") == 0) {
+        answer = the_bench.stopped;
+        return int64_t(answer.size());
+    }
+    const auto found = calls().find(name);
+    const bool known = found != calls().end();
+    if (!known) answer = unknown;
+    if (known && found->second(body, size, answer)) return int64_t(answer.size());
+    return -1 - int64_t(answer.size());
+}
+
+const char* tb_answer() { return the_bench.answer.data(); }
 
 int32_t tb_abandoned() { return the_bench.abandoned; }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,13 @@ struct Buffer {
     uint8_t* data = nullptr;
     int64_t size = 0;
 };
+
+// What a model of a device (C++ that comes with a component) answers between runs. `body` is what Python
+// sent; true with the answer, or false with a sentence, in `answer`.
+using Call = bool (*)(const char* body, int64_t size, std::string& answer);
+
+// Calls by name; a model adds its own before main().
+std::map<std::string, Call>& calls();
 
 // What a source and a sink have in common.
 struct Stream {
@@ -49,6 +57,8 @@ struct Bench {
     Header header{};
     Status status{};
     std::string error;
+    std::string answer;  // to the last call
+    std::string stopped;  // the sentence of the device that stopped the run
 
     uint64_t cycle = 0;  // number of the cycle that runs now; counts from the start of the process
     bool running = false;
@@ -70,6 +80,8 @@ struct Bench {
     void moved(Stream& stream, const void* payload);
     void finish(Outcome outcome);
     void fault(Stream& stream, Outcome outcome, Violation violation);
+    // A model of a device stops the run; of several sentences the first is the one to report.
+    void stop(const std::string& sentence);
 
 private:
     bool watch_wall_clock();

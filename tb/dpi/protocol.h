@@ -14,6 +14,7 @@ enum Outcome : int32_t {
     WALL = 4,       // `wall_seconds` reached
     VIOLATION = 5,  // a stream of the design broke the ready/valid protocol
     SURPLUS = 6,    // a stream gave more beats than it may
+    DEVICE = 7,     // a model of a device beside the design stopped the run, with a sentence
 };
 
 enum Violation : int32_t { NONE = 0, WITHDRAWN = 1, CHANGED = 2 };

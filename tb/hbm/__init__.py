@@ -1,0 +1,1 @@
+"""The memory beside an HBM slice: device model, command trace, checker of the trace, and benches."""
