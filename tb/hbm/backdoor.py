@@ -51,8 +51,10 @@ class Devices:
         self._call(["flip", device, burst, word, bit])
 
     def faults(self, device, *, rate, bits=1, seed=0):
-        """From now on a burst gets a fault before it is read, with probability ``rate``: ``bits`` wrong bits in
-        one word, but never more than two in a word at a time."""
+        """From now on a burst gets a fault before it is read, with probability ``rate``.
+
+        ``bits`` of one word become wrong, but never more than two in a word at a time.
+        """
         if not 0 <= rate <= 1 or bits not in (1, 2):
             raise ValueError(f"rate is {rate}, bits {bits}; they must be from 0 to 1, and 1 or 2")
         self._call(["faults", device, round(rate * (1 << 32)), bits, seed])
@@ -75,7 +77,9 @@ class Devices:
         return [(int(device), int(ck), rule) for device, ck, rule in map(str.split, lines)]
 
     def statistics(self):
-        """Counts, a dict a device. Since reset: slots, commands by name, refreshes due, served and owed now, and
-        the worst debt of a bank. Since the start: faults injected, words read with one and with two wrong bits.
+        """Counts, a dict a device.
+
+        Since reset: slots, commands by name, refreshes due, served and owed now, the worst debt of a bank.
+        Since the start: faults injected, words read with one and with two wrong bits.
         """
         return json.loads(self._call(["statistics"]))

@@ -1,6 +1,6 @@
-// The device model: one pseudo-channel an instance of its SystemVerilog module (tb/hbm/device.py), called once
-// a slot of two CK. A broken rule stops the run with a sentence. Between runs Python calls it by the name "hbm"
-// (tb/hbm/backdoor.py): load, dump, faults, trace, statistics.
+// The device model: a pseudo-channel an instance of its SystemVerilog module (tb/hbm/device.py), which calls
+// it once a slot of two CK. A broken rule stops the run with a sentence. Between runs Python asks it by the
+// name "hbm" (tb/hbm/backdoor.py): load, dump, faults, trace, statistics.
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -155,7 +155,8 @@ void watch_rate(Device& d) {
     const int64_t early = d.slot * slot - (d.cycle - d.first_cycle) * tile;
     if (shared.collect || tile == 0 || std::abs(early) <= 2 * slot) return;
     bench::the_bench.stop("HBM device " + std::to_string(d.index) + ": slot " + std::to_string(d.slot) +
-                          " comes " + std::to_string(early / 1000) + " ps before its time, more than two slots.");
+                          " comes " + std::to_string(early / 1000) +
+                          " ps before its time, more than two slots.");
 }
 
 void reset(Device& d) {

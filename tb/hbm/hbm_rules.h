@@ -82,18 +82,19 @@ public:
         : stacks(int(s.number("stack_ids"))), groups(int(s.number("bank_groups"))),
           banks(int(s.number("banks"))), rows(int(s.number("rows"))), postponed(int(s.number("postponed"))),
           init(s.ck("tINIT")), cl(s.ck("CL")), cwl(s.ck("CWL")), burst(s.ck("BL")), rcd_read(s.ck("tRCDRD")),
-          rcd_write(s.ck("tRCDWR")), rp(s.ck("tRP")), ras(s.ck("tRAS")), rc(s.ck("tRC")), ccd_s(s.ck("tCCD_S")),
-          ccd_l(s.ck("tCCD_L")), ccd_r(s.ck("tCCD_R")), rrd_s(s.ck("tRRD_S")), rrd_l(s.ck("tRRD_L")),
+          rcd_write(s.ck("tRCDWR")), rp(s.ck("tRP")), ras(s.ck("tRAS")), rc(s.ck("tRC")),
+          ccd_s(s.ck("tCCD_S")), ccd_l(s.ck("tCCD_L")), ccd_r(s.ck("tCCD_R")),
+          rrd_s(s.ck("tRRD_S")), rrd_l(s.ck("tRRD_L")),
           faw(s.ck("tFAW")), rtp(s.ck("tRTP")), wr(s.ck("tWR")), wtr_s(s.ck("tWTR_S")), wtr_l(s.ck("tWTR_L")),
           rtw(s.ck("tRTW")), refi(s.ck("tREFI")), rfc_ab(s.ck("tRFCab")), rfc_pb(s.ck("tRFCpb")),
-          rrefd(s.ck("tRREFD")), ecc(int(s.number("ecc"))) {
+          rrefd(s.ck("tRREFD")), mrd(s.ck("tMRD")), ecc(int(s.number("ecc"))) {
         reset();
     }
 
     void reset() {
         bank_.assign(total(), Bank{});
         group_.assign(size_t(stacks * groups), Group{});
-        last_read_ = refresh_all_ = last_refresh_ = other_refresh_ = Event{};
+        last_mode_ = last_read_ = refresh_all_ = last_refresh_ = other_refresh_ = Event{};
         std::fill(activates_, activates_ + 4, Event{});
         activate_count_ = 0;
         written_ = 0;
@@ -142,10 +143,11 @@ public:
             return;
         }
         if (now < init) tell("init", "start-up takes until CK " + std::to_string(init));
+        need("tMRD", last_mode_, mrd);
+        need("tRFCab", refresh_all_, rfc_ab);
         if (c.op == MRS) return mode_register(c);
         if (written_ != 7) tell("mode_registers", "not all mode registers are written");
         if (!started_ && c.op != REFAB) tell("first_refresh", "no all-bank refresh was before it");
-        need("tRFCab", refresh_all_, rfc_ab);
         switch (c.op) {
             case ACT: activate(c, at); break;
             case PRE: precharge(PRE, at); break;
@@ -185,13 +187,13 @@ private:
     int group_of(int at) const { return at / banks * groups + at % banks % groups; }
 
     void mode_register(const Command& c) {
-        need("tRFCab", refresh_all_, rfc_ab);
         const int64_t right[] = {cl, cwl, ecc};
         if (c.bank > 2 || c.value != right[c.bank] || (written_ >> c.bank & 1)) {
             tell("mode_registers", "register " + std::to_string(c.bank) + " = " + std::to_string(c.value) +
                                        " is not what this device needs, or is written again");
         }
         if (c.bank <= 2) written_ |= 1 << c.bank;
+        last_mode_ = {MRS, -1, now_};
     }
 
     // What ACT and the refreshes ask of the bank that they need closed.
@@ -307,11 +309,11 @@ private:
     }
 
     const int64_t init, cl, cwl, burst, rcd_read, rcd_write, rp, ras, rc, ccd_s, ccd_l, ccd_r, rrd_s, rrd_l,
-        faw, rtp, wr, wtr_s, wtr_l, rtw, refi, rfc_ab, rfc_pb, rrefd, ecc;
+        faw, rtp, wr, wtr_s, wtr_l, rtw, refi, rfc_ab, rfc_pb, rrefd, mrd, ecc;
 
     std::vector<Bank> bank_;
     std::vector<Group> group_;
-    Event last_read_, refresh_all_;
+    Event last_mode_, last_read_, refresh_all_;
     Event last_refresh_, other_refresh_;  // the last REFPB, and the last one of a bank other than its own
     Event activates_[4];
     int64_t activate_count_ = 0;

@@ -127,12 +127,12 @@ class Command:
 
 def start_up(table, device=0):
     """The shortest start-up of a device, and the first slot in which traffic is allowed."""
-    slot = -(-table.ck("tINIT") // 2)
+    slot, apart = (-(-table.ck(name) // 2) for name in ("tINIT", "tMRD"))
     registers = (table.ck("CL"), table.ck("CWL"), int(table.organisation.ecc))
-    commands = [Command(slot=slot + n, op="MRS", device=device, bank=n, value=value)
+    commands = [Command(slot=slot + n * apart, op="MRS", device=device, bank=n, value=value)
                 for n, value in enumerate(registers)]
-    commands.append(Command(slot=slot + 3, op="REFAB", device=device))
-    return commands, slot + 3 + -(-table.ck("tRFCab") // 2)
+    commands.append(Command(slot=slot + 3 * apart, op="REFAB", device=device))
+    return commands, slot + 3 * apart + -(-table.ck("tRFCab") // 2)
 
 
 class Player:
