@@ -23,7 +23,7 @@ TOKENS = [5, 70, 260, 3, 99, 12, 150, 31, 77]
 
 @pytest.fixture(scope="module")
 def engines():
-    with SimulatedEngine(CONFIG) as one, SimulatedEngine(CONFIG) as two:
+    with SimulatedEngine(CONFIG) as one, SimulatedEngine(CONFIG, bench=one.bench) as two:
         yield [one, two]
 
 

@@ -50,7 +50,10 @@ def _run(view, simulators):
     parameters = Parameters(find_weights())
     config = preset("full").tile.matrix
     with contextlib.ExitStack() as stack:
-        engines = [stack.enter_context(SimulatedEngine(config, view=view)) for _ in range(simulators)]
+        engines = [SimulatedEngine(config, view=view)]
+        engines += [SimulatedEngine(config, view=view, bench=engines[0].bench) for _ in range(1, simulators)]
+        for engine in engines:
+            stack.enter_context(engine)
         products = EngineProducts(engines, QuantisedWeights(parameters, formats_of(MODE)[1]), MODE)
         session = Session(parameters, engines, products)
         for _ in session.run(PROMPT, tokens=2, sampler=Sampler()):

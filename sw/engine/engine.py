@@ -162,14 +162,20 @@ class SimulatedEngine(Driver):
     config : MatrixConfig
     view : "rtl" or "fast": which description of the arrays is simulated
     design : component that is built in place of Engine(config), as one of tb.planted
+    bench : tb.build.Bench of another engine that was made with the same arguments, to simulate once more
     options : further fields of tb.build.Options; defaults follow from the size
     simulator : keyword arguments of tb.simulator.Simulator
     """
 
-    def __init__(self, config: MatrixConfig, *, view="rtl", design=None, simulator=None, log=print,
-                 **options):
+    def __init__(self, config: MatrixConfig, *, view="rtl", design=None, bench=None, simulator=None,
+                 log=print, **options):
         super().__init__(config)
         self.view = view
+        self.bench = bench or self._built(design, options, log)
+        self.simulator = Simulator(self.bench, **(simulator or {}))
+
+    def _built(self, design, options, log):
+        config = self.config
         options.setdefault("optimise", "-O1" if config.units * config.cols <= 64 else "-O2")
         # A unit compiled by itself is one body of code for all units. A call from outside costs it about a
         # microsecond a cycle, and its signals are not in waves. For columns and feet that would be too much:
@@ -178,9 +184,8 @@ class SimulatedEngine(Driver):
             options.setdefault("hierarchical", (_name(Unit(config)),))
         options.setdefault("shared", (_name(QuadColumn(product_latency=config.product_latency)),
                                       _name(Foot(config))))
-        self.bench = build(design or Engine(config), name=f"engine_{view}", config=config,
-                           options=Options(view=view, **options), log=log)
-        self.simulator = Simulator(self.bench, **(simulator or {}))
+        return build(design or Engine(config), name=f"engine_{self.view}", config=config,
+                     options=Options(view=self.view, **options), log=log)
 
     def __enter__(self):
         self.simulator.__enter__()

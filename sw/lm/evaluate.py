@@ -24,6 +24,7 @@ class Quality:
 
     Members
     -------
+    tokens : length of the text.
     perplexity : exp of the mean negative log-likelihood (nats) of every token after the first.
     perplexity_ratio : that over the perplexity of the reference.
     same_token_rate : positions at which both find the same token most likely, 0 to 1.
@@ -31,6 +32,7 @@ class Quality:
         the mean of each position taken away, which no probability depends on.
     """
 
+    tokens: int
     perplexity: float
     perplexity_ratio: float
     same_token_rate: float
@@ -40,6 +42,11 @@ class Quality:
 def shipped_text() -> str:
     """The text that comes with the project."""
     return TEXT.read_text(encoding="utf-8").strip()
+
+
+def shipped_tokens(parameters: Parameters) -> list[int]:
+    """Its tokens, no more than the model has positions."""
+    return ByteLevelTokenizer(parameters.file).encode(shipped_text())[: parameters.config.positions]
 
 
 def logits_of(parameters: Parameters, products: Products, tokens: list[int]) -> np.ndarray:
@@ -56,6 +63,22 @@ def negative_log_likelihood(logits: np.ndarray, tokens: list[int]) -> float:
     return float(np.mean(normaliser - rows[np.arange(len(rows)), tokens[1:]]))
 
 
+def same_token_rate(reference: np.ndarray, logits: np.ndarray) -> float:
+    """Share of rows, of float32 [M, vocabulary], in which both find the same token most likely."""
+    return float(np.mean(logits.argmax(axis=-1) == reference.argmax(axis=-1)))
+
+
+def logit_sqnr_db(reference: np.ndarray, logits: np.ndarray) -> float:
+    """Logit SQNR as of `Quality`, of float32 [M, vocabulary]; infinite where nothing differs."""
+    signal = noise = 0.0
+    # In pieces: float64 copies of all logits of the demo's model would take a gigabyte.
+    for start in range(0, len(reference), 32):
+        expected = _centred(reference[start : start + 32])
+        signal += float((expected**2).sum())
+        noise += float(((_centred(logits[start : start + 32]) - expected) ** 2).sum())
+    return float(10 * np.log10(signal / noise)) if noise else float("inf")
+
+
 def compare(reference: np.ndarray, logits: np.ndarray, tokens: list[int]) -> Quality:
     """Quality of `logits` against `reference`, both float32 [M, vocabulary]; at least two tokens."""
     if len(tokens) < 2 or not reference.shape == logits.shape == (len(tokens), reference.shape[-1]):
@@ -64,17 +87,12 @@ def compare(reference: np.ndarray, logits: np.ndarray, tokens: list[int]) -> Qua
             "one row a token and at least two tokens are required."
         )
     ours, theirs = (negative_log_likelihood(rows, tokens) for rows in (logits, reference))
-    # In pieces: float64 copies of all logits of the demo's model would take a gigabyte.
-    signal = noise = 0.0
-    for start in range(0, len(tokens), 32):
-        expected = _centred(reference[start : start + 32])
-        signal += float((expected**2).sum())
-        noise += float(((_centred(logits[start : start + 32]) - expected) ** 2).sum())
     return Quality(
+        tokens=len(tokens),
         perplexity=float(np.exp(ours)),
         perplexity_ratio=float(np.exp(ours - theirs)),
-        same_token_rate=float(np.mean(logits.argmax(axis=-1) == reference.argmax(axis=-1))),
-        logit_sqnr_db=float(10 * np.log10(signal / noise)) if noise else float("inf"),
+        same_token_rate=same_token_rate(reference, logits),
+        logit_sqnr_db=logit_sqnr_db(reference, logits),
     )
 
 
@@ -99,7 +117,7 @@ def evaluate(
     progress : called with what is done, one line a step.
     """
     say = progress or (lambda line: None)
-    tokens = ByteLevelTokenizer(parameters.file).encode(text or shipped_text())
+    tokens = ByteLevelTokenizer(parameters.file).encode(text) if text else shipped_tokens(parameters)
     reference = logits_of(parameters, Float32Products(parameters), tokens)
     say(f"float32 reference, {len(tokens)} tokens")
     found = {"float32": compare(reference, reference, tokens)}

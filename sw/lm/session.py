@@ -3,16 +3,17 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from sw.engine.engine import SimulatedEngine
 from sw.lm.engine_products import EngineProducts
-from sw.lm.evaluate import logits_of
+from sw.lm.evaluate import Quality, compare, logit_sqnr_db, logits_of, same_token_rate, shipped_tokens
 from sw.lm.generate import Sampler, Step, generate
 from sw.lm.llama import Llama, products_of_pass
 from sw.lm.parameters import Parameters
-from sw.lm.products import Float32Products
+from sw.lm.products import Float32Products, GoldenProducts
 from sw.lm.tokenizer import ByteLevelTokenizer
 
 __all__ = ["Closeness", "Session", "TokenCost"]
@@ -46,6 +47,11 @@ class Session:
     Parameters
     ----------
     parameters, engines, products : the model, the simulators, and the seam between them
+
+    Members
+    -------
+    costs, steps : of the tokens so far; the last one's cost is there only when it was done
+    prompt_tokens : the prompt, from :meth:`run` on
     """
 
     parameters: Parameters
@@ -83,19 +89,24 @@ class Session:
         """Products of one forward pass."""
         return products_of_pass(self.parameters.config)
 
+    @cached_property
+    def reference(self) -> Float32Products:
+        """The float32 reference, made when it is first asked for."""
+        return Float32Products(self.parameters)
+
     def closeness(self) -> Closeness:
         """Compare the logits of all steps with a float32 pass over the same tokens."""
         ids = self.prompt_tokens + [step.token for step in self.steps[:-1]]
-        reference = logits_of(self.parameters, Float32Products(self.parameters), ids)
-        reference = reference[len(self.prompt_tokens) - 1:]
-        ours = np.stack([step.logits for step in self.steps])
-        same = float(np.mean(reference.argmax(-1) == ours.argmax(-1)))
-        reference, ours = (rows.astype(np.float64) for rows in (reference, ours))
-        reference -= reference.mean(-1, keepdims=True)
-        ours -= ours.mean(-1, keepdims=True)
-        noise = float(((ours - reference) ** 2).sum())
-        sqnr = 10 * np.log10(float((reference**2).sum()) / noise) if noise else float("inf")
-        return Closeness(len(self.steps), same, float(sqnr))
+        expected = logits_of(self.parameters, self.reference, ids)[len(self.prompt_tokens) - 1:]
+        logits = np.stack([step.logits for step in self.steps])
+        return Closeness(len(self.steps), same_token_rate(expected, logits), logit_sqnr_db(expected, logits))
+
+    def quality(self) -> Quality:
+        """What the mode costs on the shipped text, by golden: the engine's results are the same bits."""
+        tokens = shipped_tokens(self.parameters)
+        golden = GoldenProducts(self.parameters, self.products.mode, weights=self.products.weights)
+        return compare(logits_of(self.parameters, self.reference, tokens),
+                       logits_of(self.parameters, golden, tokens), tokens)
 
     def by_kind(self) -> list[dict]:
         """Totals for each kind of product and shape of its weights."""
