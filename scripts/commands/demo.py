@@ -56,7 +56,8 @@ def command(prompt, tokens, mode, view, quick, preset_name, model, simulators, t
 
     tokens, tile = tokens or TOKENS[view], preset(preset_name).tile
     repeat = shlex.join(["jalapeno", "demo", "--prompt", prompt, "--tokens", str(tokens), "--mode", mode,
-                         "--view", view, "--temperature", str(temperature), "--seed", str(seed),
+                         "--view", view, "--simulators", str(simulators), "--temperature", str(temperature),
+                         "--seed", str(seed),
                          *(["--quick"] if quick else []), *(["--model", str(model)] if model else []),
                          *(["--preset", preset_name] if preset_name != "full" else [])])
     parameters = _parameters(model, quick, prompt, tokens)
