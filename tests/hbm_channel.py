@@ -62,7 +62,8 @@ class ChannelBench(wiring.Component):
         m.d.comb += [
             channel.slot.eq(rate.slot), channel.temperature.eq(temperature), channel.all_bank.eq(all_bank),
             device.index.eq(0), device.slot.eq(dfi.slot), device.row.eq(dfi.row),
-            device.column.eq(dfi.column), device.wdata.eq(dfi.wdata), device.wcheck.eq(dfi.wcheck), device.temperature.eq(temperature),
+            device.column.eq(dfi.column), device.wdata.eq(dfi.wdata),
+            device.wcheck.eq(dfi.wcheck), device.temperature.eq(temperature),
             dfi.rdata.eq(device.rdata), dfi.rcheck.eq(device.rcheck), dfi.rvalid.eq(device.rvalid),
         ]
         m.submodules.probes = probes = fifo.SyncFIFO(width=Probe.as_shape().size, depth=4)

@@ -135,7 +135,8 @@ class PseudoChannel(wiring.Component):
         m.d.comb += [
             dfi.slot.eq(self.slot), dfi.row.eq(scheduler.row_command),
             dfi.column.eq(scheduler.column_command), dfi.wdata.eq(buffer.wdata),
-            dfi.wcheck.eq(buffer.wcheck), returns.rdata.eq(dfi.rdata), returns.rcheck.eq(dfi.rcheck), returns.rvalid.eq(dfi.rvalid),
+            dfi.wcheck.eq(buffer.wcheck), returns.rdata.eq(dfi.rdata),
+            returns.rcheck.eq(dfi.rcheck), returns.rvalid.eq(dfi.rvalid),
         ]
 
         quiet = Signal()
