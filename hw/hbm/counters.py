@@ -18,7 +18,7 @@ class Counters(data.Struct):
     ``reads``, ``writes`` : column commands (32 bytes each); ``activates``; ``row_hits`` : column commands
     after the first to an opened row; ``refreshes_due``, ``refreshes_served`` : in refreshes of a bank (an
     all-bank refresh serves one of each); ``corrected``, ``uncorrected`` : words of 64 bits read with an
-    error; ``first_valid``, ``first_address`` : line of the first error of either kind; ``scrubbed`` :
+    error; ``first_valid``, ``first_location`` : line of the first error of either kind; ``scrubbed`` :
     bursts that a scrub wrote back.
     """
 
@@ -32,7 +32,7 @@ class Counters(data.Struct):
     corrected: 32
     uncorrected: 32
     first_valid: 1
-    first_address: Location
+    first_location: Location
 
 
 def _saturating(counter, amount):
@@ -71,5 +71,5 @@ class EventCounters(wiring.Component):
                 m.d.comb += amount.eq(sum(words))
                 m.d.sync += counter.eq(_saturating(counter, amount))
             with m.If(((self.corrected | self.bad) != 0) & ~self.o.first_valid):
-                m.d.sync += [self.o.first_valid.eq(1), self.o.first_address.eq(self.location)]
+                m.d.sync += [self.o.first_valid.eq(1), self.o.first_location.eq(self.location)]
         return m
