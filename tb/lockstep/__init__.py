@@ -1,1 +1,1 @@
-"""The RTL array and its fast view side by side in one simulation, compared at every clock edge."""
+"""RTL and its fast views (arrays, binary32 pipelines) in one simulation, compared at every clock edge."""
