@@ -41,8 +41,8 @@ def test_planted_bugs_are_caught(outcomes):
     assert [outcome.view for outcome in planted] == list(PLANTED)
     assert [outcome.view for outcome in planted if not outcome.mismatches] == []
     for outcome in planted:
-        seen = re.fullmatch(rf"{re.escape(outcome.view)}, cycle \d+: operands [0-9a-f]{{16}} give ([0-9a-f]{{8}}), "
-                            "([0-9a-f]{8}) in the RTL", outcome.first)
+        seen = re.fullmatch(rf"{re.escape(outcome.view)}, cycle \d+: operands [0-9a-f]{{16}} give "
+                            "([0-9a-f]{8}), ([0-9a-f]{8}) in the RTL", outcome.first)
         assert seen and seen[1] != seen[2]
 
 
