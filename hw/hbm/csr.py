@@ -32,7 +32,7 @@ class Index(enum.Enum, shape=8):
     CORRECTED = 22
     UNCORRECTED = 23
     FIRST_VALID = 24
-    FIRST_ADDRESS = 25  # a Location
+    FIRST_LOCATION = 25
     SCRUBBED = 26
     SCRUB_LINE = 27     # the line whose turn it is
 

@@ -170,7 +170,7 @@ def _check_bulk(test, seed, channel, memory, ranges, expected, result):
             at, (line, halves, last) = mine[bad[0]], lines[bad[0]]
             _fail(test, seed, f"line {bad[0]} of range tag {tag} (line {line} of the slice): status "
                               f"{got['status'][at]}, halves {got['halves'][at]}, last {got['last'][at]}, "
-                              f"data {bytes(got['data'][at]).hex()}; expected halves {halves}, last {last}, data "
-                              f"{bytes(memory.read([line])[0]).hex()}",
+                              f"data {bytes(got['data'][at]).hex()}; expected halves {halves}, last {last}, "
+                              f"data {bytes(memory.read([line])[0]).hex()}",
                   stream=name, cycle=int(result.output_cycles[name][at]))
     return len(got["tag"])
