@@ -92,7 +92,8 @@ def channel_bench(config, *, values=None, log=None):
     """The build of a :class:`ChannelBench`; ``values`` changes the device's table."""
     device = DeviceConfig(clock_ghz=CLOCK_GHZ, table=values if values is not None else table())
     return build(ChannelBench(config, device), name="hbm_channel",
-                 options=Options(optimise="-O1"), log=log)
+                 options=Options(optimise="-O1", verilator_args=("--output-split-cfuncs", "4000")),
+                 log=log)
 
 
 def words(shape, rows):

@@ -1,6 +1,6 @@
 """All banks of a pseudo-channel, as vectors with a bit a bank."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -39,19 +39,17 @@ class Banks(wiring.Component):
         m = Module()
         count = self.config.stack_ids * self.config.banks
 
-        def spread(command, bank):
-            return Mux(command, Const(1, 1) << bank, 0)
-
-        to_row = {name: spread(getattr(self, name), self.row_bank)
-                  for name in ("activate", "precharge", "refresh")}
-        to_column = {name: spread(getattr(self, name), self.column_bank)
-                     for name in ("read", "write", "auto")}
+        commands = {}
+        for name in ("activate", "precharge", "refresh", "read", "write", "auto"):
+            bank = self.column_bank if name in ("read", "write", "auto") else self.row_bank
+            commands[name] = Signal(BANK_VECTOR, name=f"{name}_of")
+            m.d.comb += commands[name].eq(Mux(getattr(self, name), Const(1, 1) << bank, 0))
         machines = []
         for index in range(count):
             bank = emit.place(m, f"bank{index}", BankMachine(self.slots))
             m.d.comb += [bank.slot.eq(self.slot), bank.row_i.eq(self.row),
                          bank.refresh_all.eq(self.refresh_all)]
-            m.d.comb += [getattr(bank, name).eq(value[index]) for name, value in (to_row | to_column).items()]
+            m.d.comb += [getattr(bank, name).eq(value[index]) for name, value in commands.items()]
             machines.append(bank)
         for name in ("closed", "used", "read_ok", "write_ok", "precharge_ok", "activate_ok"):
             m.d.comb += getattr(self, name).eq(Cat(getattr(bank, name) for bank in machines))

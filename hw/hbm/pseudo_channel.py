@@ -68,8 +68,10 @@ class PseudoChannel(wiring.Component):
         count = config.stack_ids * config.banks
         m.submodules.startup = startup = Startup(t)
         m.submodules.intake = intake = Intake(config)
-        m.submodules.reads = reads = RequestQueue(entries=queues.read_entries, age_cap=queues.age_cap)
-        m.submodules.writes = writes = RequestQueue(entries=queues.write_entries, age_cap=queues.age_cap)
+        m.submodules.reads = reads = RequestQueue(entries=queues.read_entries, age_cap=queues.age_cap,
+                                                  answers=False)
+        m.submodules.writes = writes = RequestQueue(entries=queues.write_entries, age_cap=queues.age_cap,
+                                                    answers=True)
         m.submodules.banks = banks = Banks(config, t)
         m.submodules.spacing = spacing = Spacing(config, t)
         m.submodules.refresh = refresh = Refresh(config, t)

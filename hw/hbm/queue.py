@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Const, EnableInserter, Module, Mux, Signal
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from .refresh import lowest
+from .vectors import encode, lowest
 
 __all__ = ["BANK_BITS", "BANK_VECTOR", "Grain", "Kind", "Request", "RequestQueue"]
 
@@ -50,6 +50,8 @@ class RequestQueue(wiring.Component):
     Parameters
     ----------
     entries, age_cap : int
+    answers : bool
+        Whether bursts may have to wait for an answer.
 
     Members
     -------
@@ -73,8 +75,8 @@ class RequestQueue(wiring.Component):
     ready_work : Out(1): an entry has a burst that need not wait
     """
 
-    def __init__(self, *, entries, age_cap):
-        self.entries, self.age_cap = entries, age_cap
+    def __init__(self, *, entries, age_cap, answers):
+        self.entries, self.age_cap, self.answers = entries, age_cap, answers
         vector = BANK_VECTOR
         super().__init__({
             "slot": In(1), "push": In(1), "merge": In(1), "request": In(Request), "bursts": In(8),
@@ -95,16 +97,20 @@ class RequestQueue(wiring.Component):
         n = self.entries
         requests = [Signal(Request, name=f"request{i}") for i in range(n)]
         bursts = [Signal(8, name=f"bursts{i}") for i in range(n)]
-        waits = [Signal(8, name=f"waits{i}") for i in range(n)]
+        waits = [Signal(8, name=f"waits{i}") if self.answers else Const(0, 8) for i in range(n)]
         hit, valid = Signal(n), Signal(n)
 
         # -- what the entries say about banks
+        # (A Signal for each step: an expression that is used twice is emitted twice.)
         pending, hits, many = (Const(0, BANK_VECTOR),) * 3
         for i in range(n):
-            place = Signal(BANK_VECTOR, name=f"place{i}")
-            m.d.comb += place.eq(Mux(valid[i] & (bursts[i] != 0), Const(1, 1) << requests[i].grain.bank, 0))
-            mine = Mux(hit[i], place, 0)
-            pending, many, hits = pending | place, many | (hits & mine), hits | mine
+            place, mine, hits_so_far = (Signal(BANK_VECTOR, name=f"{name}{i}") for name in (
+                "place", "mine", "hits_so_far"))
+            m.d.comb += [
+                place.eq(Mux(valid[i] & (bursts[i] != 0), Const(1, 1) << requests[i].grain.bank, 0)),
+                mine.eq(Mux(hit[i], place, 0)), hits_so_far.eq(hits | mine),
+            ]
+            pending, many, hits = pending | place, many | (hits & mine), hits_so_far
         m.d.comb += [self.pending.eq(pending), self.hits.eq(hits), self.many.eq(many)]
 
         # -- age of the oldest
@@ -119,23 +125,27 @@ class RequestQueue(wiring.Component):
         precharge_ready = Signal(BANK_VECTOR)
         m.d.comb += [column_ready.eq(self.column_ready & ~head),
                      precharge_ready.eq(self.precharge_ready & (~self.hits | head))]
-        columns, activates, precharges, demand = (Signal(n, name=name) for name in (
-            "columns", "activates", "precharges", "demand"))
-        work, found, empty = (Signal(n, name=name) for name in ("work", "found", "empty"))
+        columns, activates, precharges, demand, work, found, empty = (Signal(n, name=name) for name in (
+            "columns", "activates", "precharges", "demand", "work", "found", "empty"))
+        by_entry = []
         probed = Cat(self.probe.high, self.probe.bank, self.probe.row)
         for i in range(n):
             bank = requests[i].grain.bank
-            need = valid[i] & ~hit[i] & (bursts[i] != 0)
-            m.d.comb += [
-                work[i].eq(valid[i] & ((bursts[i] & ~waits[i]) != 0)),
-                columns[i].eq(work[i] & hit[i] & column_ready.bit_select(bank, 1)),
-                activates[i].eq(need & self.activate_ready.bit_select(bank, 1)),
-                precharges[i].eq(need & precharge_ready.bit_select(bank, 1)),
-                demand[i].eq(requests[i].kind == Kind.DEMAND),
-                found[i].eq(valid[i] & (requests[i].grain.as_value() == probed)
-                            & ((bursts[i] & self.probe_bursts) != 0)),
-                empty[i].eq(valid[i] & (bursts[i] == 0)),
-            ]
+            by_entry.append((
+                column_ready.bit_select(bank, 1), self.activate_ready.bit_select(bank, 1),
+                precharge_ready.bit_select(bank, 1), requests[i].kind == Kind.DEMAND,
+                (bursts[i] & ~waits[i]) != 0,
+                (requests[i].grain.as_value() == probed) & ((bursts[i] & self.probe_bursts) != 0),
+                bursts[i] == 0))
+        # Whole words from here on.
+        column_bank, activate_bank, precharge_bank, is_demand, unwaiting, same, without = (
+            Cat(bits) for bits in zip(*by_entry, strict=True))
+        need = Signal(n)
+        m.d.comb += [
+            demand.eq(is_demand), work.eq(unwaiting & valid), empty.eq(without & valid),
+            found.eq(same & valid), need.eq(valid & ~hit & ~empty), columns.eq(work & hit & column_bank),
+            activates.eq(need & activate_bank), precharges.eq(need & precharge_bank),
+        ]
         m.d.comb += [self.probe_found.eq(found != 0), self.ready_work.eq(work != 0)]
 
         column_pick, row_pick = self._oldest(m, "column", columns, demand, urgent), self._oldest(
@@ -145,7 +155,7 @@ class RequestQueue(wiring.Component):
         m.d.comb += [
             self.column.eq(columns != 0), self.column_request.eq(Array(requests)[index]),
             left.eq(Array(bursts)[index] & ~Array(waits)[index]), first.eq(lowest(left)),
-            self.column_burst.eq(self._encode(first)),
+            self.column_burst.eq(encode(first)),
             self.column_last.eq(Array(bursts)[index] == first),
             self.row_wish.eq(row_pick != 0), self.row_activate.eq((row_pick & activates) != 0),
             self.row_request.eq(Array(requests)[self._index(m, "row_index", row_pick)]),
@@ -161,7 +171,8 @@ class RequestQueue(wiring.Component):
         ]
         kept = Signal(n)
         m.d.comb += kept.eq(Mux(self.removed, valid >> 1, valid))
-        new_place = Mux(self.push, ~kept & (kept + 1), 0)[:n]
+        new_place = Signal(n)
+        m.d.comb += new_place.eq(Mux(self.push, ~kept & (kept + 1), 0))
         m.d.sync += [valid.eq(Mux(self.push, (kept << 1) | 1, kept)),
                      self.count.eq(self.count + self.push - self.removed)]
         with m.If(remove[0] | ~valid[0]):
@@ -181,8 +192,10 @@ class RequestQueue(wiring.Component):
             bank = requests[i].grain.bank
             b, w = Signal(8, name=f"next_bursts{i}"), Signal(8, name=f"next_waits{i}")
             h, r = Signal(name=f"next_hit{i}"), Signal(Request, name=f"next_request{i}")
-            answered = Mux(self.answer & (requests[i].id == self.answer_id), self.answer_bursts, 0)
-            dropped = Mux(self.answer_drop, answered, 0)
+            answered = dropped = Const(0, 8)
+            if self.answers:
+                answered = Mux(self.answer & (requests[i].id == self.answer_id), self.answer_bursts, 0)
+                dropped = Mux(self.answer_drop, answered, 0)
             m.d.comb += [
                 b.eq((bursts[i] & ~Mux(taken[i], first, 0) & ~dropped) | Mux(merged[i], self.bursts, 0)),
                 w.eq((waits[i] & ~answered) | Mux(merged[i], self.waits, 0)),
@@ -201,15 +214,20 @@ class RequestQueue(wiring.Component):
         for i in range(n):
             j = min(i + 1, n - 1)
             with m.If(new_place[i]):
-                m.d.sync += [requests[i].eq(self.request), bursts[i].eq(self.bursts), waits[i].eq(self.waits),
-                             hit[i].eq(self.hit)]
+                m.d.sync += [requests[i].eq(self.request), bursts[i].eq(self.bursts)]
+                if self.answers:
+                    m.d.sync += waits[i].eq(self.waits)
             with m.Else():
                 m.d.sync += [
                     requests[i].eq(Mux(shift[i], next_request[j].as_value(), next_request[i].as_value())),
                     bursts[i].eq(Mux(shift[i], next_bursts[j], next_bursts[i])),
-                    waits[i].eq(Mux(shift[i], next_waits[j], next_waits[i])),
-                    hit[i].eq(Mux(shift[i], next_hit[j], next_hit[i])),
                 ]
+                if self.answers:
+                    m.d.sync += waits[i].eq(Mux(shift[i], next_waits[j], next_waits[i]))
+        hits = Signal(n, name="updated_hit")
+        m.d.comb += hits.eq(Cat(next_hit))
+        m.d.sync += hit.eq(Mux(self.hit, new_place, 0) | (~new_place & (
+            (shift & (hits >> 1)) | (~shift & hits))))
         return EnableInserter(self.slot)(m)
 
     def _oldest(self, m, name, candidates, demand, urgent):
@@ -219,14 +237,7 @@ class RequestQueue(wiring.Component):
                      pick.eq(lowest(Mux((first != 0) & ~urgent, first, candidates)))]
         return pick
 
-    @staticmethod
-    def _encode(one_hot):
-        """Index of a one-hot vector."""
-        width = len(one_hot)
-        return Cat((one_hot & Const(sum(1 << i for i in range(width) if i >> bit & 1), width)) != 0
-                   for bit in range((width - 1).bit_length()))
-
     def _index(self, m, name, one_hot):
         index = Signal(range(self.entries), name=name)
-        m.d.comb += index.eq(self._encode(one_hot))
+        m.d.comb += index.eq(encode(one_hot))
         return index

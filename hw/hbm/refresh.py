@@ -4,7 +4,9 @@ from amaranth.hdl import Cat, Const, EnableInserter, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Refresh", "lowest"]
+from .vectors import lowest
+
+__all__ = ["Refresh"]
 
 SOFT = 4
 """From this debt on an idle bank is refreshed although a stream may come back to it."""
@@ -17,11 +19,6 @@ LEFT_SLOTS = 256
 
 QUIET_SLOTS = 128
 """Without any request for so long, debts are worked off even if rows have to be closed."""
-
-
-def lowest(vector):
-    """The lowest set bit of ``vector``, as one-hot."""
-    return (vector & -vector)[:len(vector)]
 
 
 class Refresh(wiring.Component):
@@ -75,20 +72,23 @@ class Refresh(wiring.Component):
         # Debts as four bit planes: bit b of planes 3..0 is the debt of bank b. One that is paid and grows
         # in the same slot stays.
         planes = [Signal(banks, name=f"debt{weight}") for weight in (1, 2, 4, 8)]
-        grows = Mux(self.due, bank, Const(0, banks)) & ~self.served
-        falls = self.served & ~Mux(self.due, bank, Const(0, banks)) & self._any(planes)
-        carry, borrow = grows, falls
+        grown, carry, borrow, owes, soft, must = (Signal(banks, name=name) for name in (
+            "grown", "grows", "falls", "owes", "soft", "must"))
+        m.d.comb += [
+            grown.eq(Mux(self.due, bank, 0)), carry.eq(grown & ~self.served),
+            borrow.eq(self.served & ~grown & owes),
+            owes.eq(planes[0] | planes[1] | planes[2] | planes[3]), soft.eq(planes[2] | planes[3]),
+            must.eq((planes[0] & planes[1] & planes[2]) | planes[3]),
+        ]
         for plane in planes:
             m.d.sync += plane.eq(plane ^ carry ^ borrow)
             carry, borrow = carry & plane, borrow & ~plane
-        owes = self._any(planes)
-        soft = planes[2] | planes[3]
-        must = (planes[0] & planes[1] & planes[2]) | planes[3]
 
         # Banks just left, in two generations.
         was_closed, left, left_before = (Signal(banks, name=name) for name in ("was_closed", "left", "older"))
         period = Signal(range(LEFT_SLOTS))
-        leaving = self.closed & ~was_closed
+        leaving = Signal(banks)
+        m.d.comb += leaving.eq(self.closed & ~was_closed)
         m.d.sync += [was_closed.eq(self.closed), period.eq(period + 1), left.eq(left | leaving)]
         with m.If(period == LEFT_SLOTS - 1):
             m.d.sync += [left.eq(leaving), left_before.eq(left)]
@@ -129,7 +129,3 @@ class Refresh(wiring.Component):
             with m.If(self.running):
                 m.d.comb += [self.refresh.eq(lowest(choose)), self.precharge.eq(lowest(close))]
         return EnableInserter(self.slot)(m)
-
-    @staticmethod
-    def _any(planes):
-        return planes[0] | planes[1] | planes[2] | planes[3]

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from .command import ColumnCommand, ColumnOp, RowCommand, RowOp
 from .queue import BANK_BITS, BANK_VECTOR, Request
+from .vectors import encode
 
 __all__ = ["Scheduler"]
 
@@ -63,8 +64,9 @@ class Scheduler(wiring.Component):
         self._turns(m, writing)
 
         # -- columns
-        allowed = ~self.block & self.running.replicate(BANK_VECTOR)
+        allowed = Signal(BANK_VECTOR)
         m.d.comb += [
+            allowed.eq(Mux(self.running, ~self.block, 0)),
             self.read_column_ready.eq(Mux(writing, 0, self.read_ok & self.may_read & allowed)),
             self.write_column_ready.eq(Mux(writing, self.write_ok & self.may_write & allowed, 0)),
             self.read.eq(self.read_column), self.write.eq(self.write_column),
@@ -92,9 +94,10 @@ class Scheduler(wiring.Component):
         m.d.sync += self.column_command.eq(command)
 
         # -- rows: the queue whose turn it is goes first, and the other keeps off its banks
-        activate = self.activate_ok & self.may_activate & allowed
-        precharge = self.precharge_ok & allowed
-        hers = Mux(writing, self.write_pending, self.read_pending)
+        activate, precharge, hers = Signal(BANK_VECTOR), Signal(BANK_VECTOR), Signal(BANK_VECTOR)
+        m.d.comb += [activate.eq(self.activate_ok & self.may_activate & allowed),
+                     precharge.eq(self.precharge_ok & allowed),
+                     hers.eq(Mux(writing, self.write_pending, self.read_pending))]
         for name, turn in (("read", ~writing), ("write", writing)):
             m.d.comb += [
                 getattr(self, f"{name}_activate_ready").eq(activate & Mux(turn, ~0, ~hers)),
@@ -107,11 +110,11 @@ class Scheduler(wiring.Component):
         m.d.comb += wish.eq(Mux(by_read, self.read_row_request.as_value(), self.write_row_request.as_value()))
 
         refresh_wish = (self.refresh_wish != 0) | (self.precharge_wish != 0) | self.refresh_all_wish
-        row = Signal(RowCommand)
+        row, bank, wishes = Signal(RowCommand), Signal(BANK_BITS), Signal(BANK_VECTOR)
+        m.d.comb += [wishes.eq(self.refresh_wish | self.precharge_wish), bank.eq(encode(wishes))]
         with m.If(self.startup.op != RowOp.NOP):
             m.d.comb += [row.eq(self.startup), self.refresh_all.eq(self.startup.op == RowOp.REFAB)]
         with m.Elif(refresh_wish & (self.forced | ~wished)):
-            bank = self._encode(self.refresh_wish | self.precharge_wish)
             m.d.comb += [self.row_bank.eq(bank), self.refresh.eq(self.refresh_wish != 0),
                          self.precharge.eq(self.precharge_wish != 0),
                          self.refresh_all.eq(self.refresh_all_wish),
@@ -150,8 +153,3 @@ class Scheduler(wiring.Component):
             with m.If(~self.write_ready_work | (self.read_ready_work & ~self.drain & (few | long))):
                 m.d.sync += [writing.eq(0), batch.eq(0)]
 
-    @staticmethod
-    def _encode(one_hot):
-        width = len(one_hot)
-        return Cat((one_hot & sum(1 << i for i in range(width) if i >> bit & 1)) != 0
-                   for bit in range(BANK_BITS))

@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Const, EnableInserter, Module, Signal
+from amaranth.hdl import Cat, Const, EnableInserter, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -54,35 +54,34 @@ class Spacing(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         t, groups, each = self.slots, self.groups, self.config.bank_groups
-        every = (1 << groups) - 1
 
         activates = self._history(m, "activate", self.activate, max(t.faw, t.rrd_l, t.rrd_s) - 1)
         refreshes = self._history(m, "refresh", self.refresh, t.rref - 1)
         in_window = Signal(range(8))
         m.d.sync += in_window.eq(in_window + (self.activate != 0) - (activates[t.faw - 2] != 0))
-        near = _any(activates[:t.rrd_s - 1], groups) != 0
-        same = _any(activates[:t.rrd_l - 1], groups)
-        row_bound = near | (_any(refreshes) != 0)
+        same, row_bound = Signal(groups), Signal()
         m.d.comb += [
-            self.refresh_ok.eq(~same & ~row_bound.replicate(groups)),
-            self.activate_ok.eq(~same & ~(row_bound | (in_window >= 4)).replicate(groups)),
+            same.eq(_any(activates[:t.rrd_l - 1], groups)),
+            row_bound.eq((_any(activates[:t.rrd_s - 1], groups) != 0) | (_any(refreshes) != 0)),
+            self.refresh_ok.eq(Mux(row_bound, 0, ~same)),
+            self.activate_ok.eq(Mux(row_bound | (in_window >= 4), 0, ~same)),
         ]
 
         columns = self._history(m, "column", self.read | self.write, max(t.ccd_l, t.ccd_r) - 1)
         writes = self._history(m, "write", self.write, t.write_to_read_l - 1)
         read_any = Signal(max(1, t.read_to_write - 1))
         m.d.sync += read_any.eq(Cat(self.read != 0, read_any))
-        recent = _any(columns[:t.ccd_l - 1], groups)
+        lately, column_bound = Signal(groups), Signal(groups)
+        m.d.comb += lately.eq(_any(columns[:t.ccd_r - 1], groups))
         other = []
         for sid in range(self.config.stack_ids):
-            own = ((1 << each) - 1) << sid * each
-            elsewhere = _any(columns[:t.ccd_r - 1], groups) & (every & ~own)
-            other.append((elsewhere != 0).replicate(each))
-        column_bound = recent | Cat(*other)
+            own = Signal(groups, name=f"others_than_{sid}")
+            m.d.comb += own.eq(Cat(lately[:each * sid], lately[each * (sid + 1):]))
+            other.append(Mux(own != 0, (1 << each) - 1, 0))
         written = _any(writes[:t.write_to_read_s - 1], groups) != 0
         m.d.comb += [
-            self.read_ok.eq(~(column_bound | written.replicate(groups)
-                              | _any(writes[t.write_to_read_s - 1:], groups))),
-            self.write_ok.eq(~(column_bound | (read_any != 0).replicate(groups))),
+            column_bound.eq(_any(columns[:t.ccd_l - 1], groups) | Cat(*other)),
+            self.read_ok.eq(Mux(written, 0, ~(column_bound | _any(writes[t.write_to_read_s - 1:], groups)))),
+            self.write_ok.eq(Mux(read_any != 0, 0, ~column_bound)),
         ]
         return EnableInserter(self.slot)(m)

@@ -5,7 +5,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from .ecc import BURST_WORDS, POISON, checks
-from .refresh import lowest
+from .vectors import encode, lowest
 
 __all__ = ["WriteBuffer"]
 
@@ -63,10 +63,8 @@ class WriteBuffer(wiring.Component):
 
         # Regions.
         regions = Signal(n, init=(1 << n) - 1)
-        index = lowest(regions)
-        m.d.comb += [self.free.eq(regions != 0), self.region.eq(Cat(
-            (index & Const(sum(1 << i for i in range(n) if i >> bit & 1), n)) != 0
-            for bit in range(self.region.shape().width)))]
+        index = Signal(n)
+        m.d.comb += [index.eq(lowest(regions)), self.free.eq(regions != 0), self.region.eq(encode(index))]
         m.d.sync += regions.eq((regions & ~Mux(self.take, index, 0))
                                | Mux(self.give, (Const(1, 1) << self.given)[:n], 0))
         scrub = Signal(n)
