@@ -139,6 +139,16 @@ def test_slots_at_a_wrong_rate_stop_the_run():
             Player(simulator).play([Command(slot=20, op="NOP")])
 
 
+def test_other_timings_at_run_time(player):
+    at = slots("tRCDRD")
+    player.play([*START, after("ACT", 0), after("RD", at)])
+    player.devices.configure(DeviceConfig(table=table(tRCDRD=25)))
+    with pytest.raises(SimulationError, match="at least 63 CK"):
+        player.play([*START, after("ACT", 0), after("RD", at)])
+    player.devices.configure(DeviceConfig())
+    player.play([*START, after("ACT", 0), after("RD", at)])
+
+
 def test_settings_and_module_name():
     fast, slow = DeviceConfig(), DeviceConfig(table=table(CL=18))
     names = []

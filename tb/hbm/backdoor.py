@@ -67,6 +67,13 @@ class Devices:
         """Write commands into a file from now on; None completes it. The checker needs it from a reset on."""
         self._call(["trace", "" if path is None else Path(path).absolute()])
 
+    def configure(self, config):
+        """Other timings for all devices, a :class:`tb.hbm.device.DeviceConfig` of the same organisation.
+
+        The next run has to begin with a reset.
+        """
+        self._call(["configure", config.settings()])
+
     def collect(self, on):
         """Note broken rules and go on, in place of stopping the run."""
         self._call(["collect", int(on)])

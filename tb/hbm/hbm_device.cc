@@ -290,6 +290,15 @@ bool call(const char* body, int64_t size, std::string& answer) {
         }
         return true;
     }
+    if (verb == "configure") {  // other timings, from the next reset on
+        std::string text;
+        std::getline(words >> std::ws, text);
+        shared.settings = Settings(text);
+        for (const auto& d : devices) {
+            if (d) d->rules = Rules(shared.settings);
+        }
+        return true;
+    }
     if (verb == "collect") {
         words >> shared.collect;
         shared.found.clear();

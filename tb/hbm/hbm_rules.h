@@ -165,7 +165,7 @@ public:
 
     int64_t due = 0, served = 0, worst_debt = 0;
 
-    const int stacks, groups, banks, rows, postponed;
+    int stacks, groups, banks, rows, postponed;
 
 private:
     struct Bank {
@@ -308,7 +308,7 @@ private:
         if (c.op == RDA || c.op == WRA) bank.open = false;
     }
 
-    const int64_t init, cl, cwl, burst, rcd_read, rcd_write, rp, ras, rc, ccd_s, ccd_l, ccd_r, rrd_s, rrd_l,
+    int64_t init, cl, cwl, burst, rcd_read, rcd_write, rp, ras, rc, ccd_s, ccd_l, ccd_r, rrd_s, rrd_l,
         faw, rtp, wr, wtr_s, wtr_l, rtw, refi, rfc_ab, rfc_pb, rrefd, mrd, ecc;
 
     std::vector<Bank> bank_;
