@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from hw import emit
@@ -11,6 +12,7 @@ from tb.build import Options
 from tb.lockstep.bench import LockStep
 from tb.lockstep.compare import CYCLES, SIZES, compare
 from tb.lockstep.planted import PLANTED, Edited
+from tb.lockstep.stimulus import changes_of_mode
 from tb.stalls import Stalls
 
 WITH_EDITS = (2, 1)
@@ -48,6 +50,21 @@ def test_equal_with_stalls_and_planted_bugs_are_caught():
         seen = re.fullmatch(rf"{outcome.view}, cycle \d+: psum\[\d\] is ([0-9a-f]{{15}}), "
                             "([0-9a-f]{15}) in the RTL", outcome.first)
         assert seen and seen[1] != seen[2]
+
+
+@pytest.mark.parametrize("quads, product_latency", [(2, 1), (8, 0)])
+def test_sums_that_live_through_a_change_of_mode(quads, product_latency):
+    """Zeros that follow clear guard bits in the RTL; the fast view has done so before it skips them."""
+    edited = (quads, product_latency) == WITH_EDITS
+    exact, *others = compare(quads=quads, product_latency=product_latency, edited=edited,
+                             stimulus=changes_of_mode(np.random.default_rng(5), quads=quads, changes=150))
+    assert exact.first == "" and exact.mismatches == 0 and exact.compared > 10_000 and exact.busy > 3_000
+    if edited:
+        found = {outcome.view: outcome.mismatches for outcome in others}
+        assert not found["portable"]
+        for bug in ("zeros skipped where the mode changes", "guards of the mode before a change",
+                    "a mode that changes for all columns at once"):
+            assert found[bug], bug
 
 
 def test_files():

@@ -38,7 +38,8 @@ class Outcome:
     first: str
 
 
-def compare(*, quads, product_latency, cycles=CYCLES, seed=1, stalls=None, edited=False, log=None):
+def compare(*, quads, product_latency, cycles=CYCLES, seed=1, stimulus=None, stalls=None, edited=False,
+            log=None):
     """Compare the fast view of an array with its RTL, cycle by cycle.
 
     Parameters
@@ -47,6 +48,8 @@ def compare(*, quads, product_latency, cycles=CYCLES, seed=1, stalls=None, edite
         As in :class:`hw.matrix.array.QuadArray`.
     cycles : int
         Beats of stimulus, at least; stalls come on top, and are cycles without data.
+    stimulus : tb.lockstep.stimulus.Stream, optional
+        In place of the random one.
     edited : bool
         Also compare the view for any processor, and those with planted bugs.
 
@@ -62,9 +65,10 @@ def compare(*, quads, product_latency, cycles=CYCLES, seed=1, stalls=None, edite
     options = Options(view="fast", optimise="-O1", shared=(f"quad_column_p{product_latency}",))
     bench = build(design, name="lockstep", options=options, log=log)
     views = ["fast", *edits]
-    stimulus = beats(stream(np.random.default_rng(seed), quads=quads, cycles=cycles))
+    if stimulus is None:
+        stimulus = stream(np.random.default_rng(seed), quads=quads, cycles=cycles)
     with Simulator(bench) as simulator:
-        result = simulator.run({"i": stimulus}, {"o": len(views)}, stalls=stalls or {}, seed=seed)
+        result = simulator.run({"i": beats(stimulus)}, {"o": len(views)}, stalls=stalls or {}, seed=seed)
     return [_outcome(views, n, words, quads) for n, words in enumerate(result.outputs["o"].view(np.uint32))]
 
 

@@ -34,6 +34,10 @@ PLANTED = {
         ("state_.touched |= rows;", "state_.touched |= rows & ~1u;"),
     "a mode that changes for all columns at once":
         ("at(now_ - 1).mode)) rewind();", "at(now_ - 1).mode)) {}"),
+    "zeros skipped where the mode changes":
+        ("sums[q] = added<Kind::ANY>", "if (activation.significand) sums[q] = added<Kind::ANY>"),
+    "guards of the mode before a change":
+        ("mode(t + 1 + q + latency_).guards()", "in.mode.guards()"),
     "a reset that comes too late":
         ("< ROWS + COLUMNS_MAX) rewind();", "< 0) rewind();"),
     "a column more cut off by a reset":

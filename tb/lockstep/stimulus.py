@@ -4,7 +4,7 @@ import numpy as np
 
 from hw.matrix.column import BLOCK_ROWS
 
-__all__ = ["MODES", "TRAFFIC", "Stream", "beats", "stream", "traffic"]
+__all__ = ["MODES", "TRAFFIC", "Stream", "beats", "changes_of_mode", "stream", "traffic"]
 
 #: (wide_activations, wide_weights) of the three modes.
 MODES = ((0, 0), (1, 0), (1, 1))
@@ -105,9 +105,48 @@ def wild(rng, quads, cycles):
     return s
 
 
+def changes_of_mode(rng, *, quads, changes):
+    """Sums on their way while the mode changes, once or several times, and only zeros (of both signs) after.
+
+    Sums of a wide mode are ordinary numbers where a narrow mode has its guard bits. The last cycle asks for
+    the report.
+    """
+    phases = []
+    for _ in range(changes):
+        before = products(rng, quads, mode=MODES[rng.integers(3)], rows=int(rng.integers(1, 40)), passes=1)
+        after = Stream(int(rng.integers(_drained(quads), 90)))
+        after.activations[:] = rng.integers(0, 2, after.activations.shape, dtype=np.uint16) << 8
+        if rng.random() < 0.3:  # a few numbers among the zeros
+            after.activations |= activation_words(rng, after.activations.shape, False) \
+                * (rng.random(after.activations.shape) < 0.01).astype(np.uint16)
+        mode = np.full(after.cycles, rng.integers(4))
+        for at in rng.integers(0, 40, rng.integers(0, 3)):
+            mode[at:] = rng.integers(4)
+        after.wide_activations[:], after.wide_weights[:] = mode & 1, mode >> 1
+        phases += [before, after]
+    return _joined(phases, quads)
+
+
+def _drained(quads):
+    """Cycles without data after which all sums are zero."""
+    return BLOCK_ROWS + 2 + quads + 2
+
+
+def _joined(phases, quads):
+    """All phases and a quiet one, at the end of which the report is asked for."""
+    phases = [*phases, Stream(_drained(quads))]
+    phases[-1].report[-1] = 1
+    joined = Stream(0)
+    for name in vars(joined):
+        if name != "cycles":
+            setattr(joined, name, np.concatenate([getattr(phase, name) for phase in phases]))
+    joined.cycles = sum(phase.cycles for phase in phases)
+    return joined
+
+
 def stream(rng, *, quads, cycles):
     """At least ``cycles`` cycles of realistic and wild phases in turn; the last asks for the report."""
-    drained = BLOCK_ROWS + 2 + quads + 2
+    drained = _drained(quads)
     phases = []
     while sum(phase.cycles for phase in phases) < cycles:
         if rng.random() < 0.6:
@@ -117,14 +156,7 @@ def stream(rng, *, quads, cycles):
                                    drain=int(rng.choice([0, drained, drained + 40]))))
         else:
             phases.append(wild(rng, quads, int(rng.integers(20, 300))))
-    phases.append(Stream(drained))
-    phases[-1].report[-1] = 1
-    joined = Stream(0)
-    for name in vars(joined):
-        if name != "cycles":
-            setattr(joined, name, np.concatenate([getattr(phase, name) for phase in phases]))
-    joined.cycles = sum(phase.cycles for phase in phases)
-    return joined
+    return _joined(phases, quads)
 
 
 #: Kinds of traffic for measuring speed: (mode, rows of activations a set of weights).

@@ -171,8 +171,6 @@ struct State {
   enum Trait { SHIFTED, SECOND, ODD, SPLIT_PAIRS, SPLIT_ALL, TRAITS };
   std::uint32_t rows_with[TRAITS] = {};
   std::uint8_t quad[ROWS] = {};  // of the load that came at edge t, at t % ROWS
-  // Steps to come that reach a wave begun in another mode: its guard bits may be set, so that a zero counts.
-  int mixed = 0;
   unsigned __int128 touched = 0;  // bit n: something was added into the wave of n edges ago
 
   bool has(Trait trait, int r) const { return rows_with[trait] >> r & 1; }
@@ -295,13 +293,12 @@ class Array {
     // In the RTL, products, swap and load of an edge all see the registers before it: in this order.
     const int alike = columns_alike(t, known);
     if (alike >= quads_ + latency_) {
+      // A zero adds nothing, and may be skipped, if no guard bit of this mode is set in the sums. None is: the
+      // step before had the same mode, or went by column, in which every row ends with the guards of its time
+      // clear; and that time is within the edges that are alike.
       std::uint32_t rows = nonzero(in.activations);
       if (in.mode.wide_weights) rows |= state_.rows_with[State::SPLIT_ALL];
       else if (in.mode.wide_activations) rows |= state_.rows_with[State::SPLIT_PAIRS];
-      if (state_.mixed) {
-        state_.mixed--;
-        rows = ~std::uint32_t{0};
-      }
       state_.touched |= rows;
       if (rows) multiply(state_, in, rows, t, columns_, wave_mask_);
       for (auto swapped = state_.swaps; swapped; swapped &= swapped - 1)
@@ -327,7 +324,6 @@ class Array {
   // The same as in forward(), each column with the mode of its own time, and cut off by a reset.
   void step_by_column(const Inputs& in, std::int64_t t, std::int64_t known) {
     const auto mode = [&](std::int64_t x) { return at(std::min(x, known)).mode; };
-    state_.mixed = ROWS;
     state_.touched |= ~std::uint32_t{0};
     int alive = 0;
     while (alive < quads_ && !(t + alive + 1 <= known && at(t + alive + 1).reset)) alive++;
