@@ -182,7 +182,7 @@ class PseudoChannel(wiring.Component):
             for name in ("column", "column_request", "column_burst", "column_last", "row_wish",
                          "row_activate", "row_request", "pending", "hits", "many", "ready_work"):
                 m.d.comb += getattr(scheduler, f"{prefix}_{name}").eq(getattr(queue, name))
-            for name in ("take", "column_ready", "activate_ready", "precharge_ready"):
+            for name in ("take", "column_near", "column_ready", "activate_ready", "precharge_ready"):
                 m.d.comb += getattr(queue, name).eq(getattr(scheduler, f"{prefix}_{name}"))
         m.d.comb += [
             reads.request.kind.eq(intake.read_kind), writes.request.kind.eq(Kind.WRITE),
@@ -218,6 +218,7 @@ class PseudoChannel(wiring.Component):
             scheduler.may_activate.eq(by_bank(spacing.activate_ok)),
             scheduler.may_read.eq(by_bank(spacing.read_ok)),
             scheduler.may_write.eq(by_bank(spacing.write_ok)),
+            scheduler.may_near.eq(by_bank(spacing.column_near)),
             refresh.running.eq(startup.running), refresh.closed.eq(banks.closed),
             refresh.refreshable.eq(banks.activate_ok & by_bank(spacing.refresh_ok)),
             refresh.closable.eq(banks.precharge_ok),

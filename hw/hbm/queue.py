@@ -12,6 +12,9 @@ BANK_BITS = 6
 BANK_VECTOR = 1 << BANK_BITS
 """Width of a vector with a bit a bank: index sid * 16 + bank."""
 
+SID_PATIENCE = 8
+"""Slots for which the oldest entry lets another stack ID go on."""
+
 
 class Kind(enum.Enum, shape=2):
     """Whom an entry belongs to: a bulk read, a demand read, the read half of a partial write, a write."""
@@ -45,7 +48,9 @@ class RequestQueue(wiring.Component):
     In each slot it proposes a column command (oldest entry whose row is open and whose bank is ready) and a
     row command (oldest entry whose row is not). Demand reads come first, until the oldest entry has been
     that for ``age_cap`` slots: then it is strictly by age, nobody else uses its bank before its row is open,
-    and a row that others still hit may be closed for it. An entry without bursts is removed in the next slot.
+    and a row that others still hit may be closed for it. As long as a stack ID has something to do in each
+    slot, tCCD_R keeps all others off; so the oldest entry, kept off for SID_PATIENCE slots, stops them.
+    An entry without bursts is removed in the next slot.
 
     Parameters
     ----------
@@ -65,6 +70,7 @@ class RequestQueue(wiring.Component):
     auto : In(1), column_bank : In: the column command decided in this slot closes the bank
     take : In(1): the proposed column command is issued
     column_ready, activate_ready, precharge_ready : In(64): by bank
+    column_near : In(64): as column_ready but for tCCD_R
     column : Out(1), column_request : Out(Request), column_burst : Out(3), column_last : Out(1)
     row_wish, row_activate : Out(1), row_request : Out(Request): activate or precharge
     pending, hits, many : Out(64): banks with entries; with open rows that entries wait for; with more than
@@ -83,7 +89,8 @@ class RequestQueue(wiring.Component):
             "waits": In(8), "hit": In(1), "answer": In(1), "answer_id": In(10), "answer_bursts": In(8),
             "answer_drop": In(1), "activate": In(1), "precharge": In(1), "row_bank": In(BANK_BITS),
             "row": In(16), "auto": In(1), "column_bank": In(BANK_BITS), "take": In(1),
-            "column_ready": In(vector), "activate_ready": In(vector), "precharge_ready": In(vector),
+            "column_near": In(vector), "column_ready": In(vector), "activate_ready": In(vector),
+            "precharge_ready": In(vector),
             "column": Out(1), "column_request": Out(Request), "column_burst": Out(3), "column_last": Out(1),
             "row_wish": Out(1), "row_activate": Out(1), "row_request": Out(Request),
             "pending": Out(vector), "hits": Out(vector), "many": Out(vector),
@@ -123,7 +130,12 @@ class RequestQueue(wiring.Component):
         # -- candidates
         column_ready = Signal(BANK_VECTOR)
         precharge_ready = Signal(BANK_VECTOR)
-        m.d.comb += [column_ready.eq(self.column_ready & ~head),
+        kept_off, stop = Signal(range(SID_PATIENCE + 1)), Signal()
+        own_sid = Signal(BANK_VECTOR)
+        first_bank = requests[0].grain.bank
+        m.d.comb += [own_sid.eq(Const(0xFFFF, BANK_VECTOR) << Cat(Const(0, 4), first_bank[4:])),
+                     stop.eq(kept_off == SID_PATIENCE),
+                     column_ready.eq(self.column_ready & ~head & Mux(stop, own_sid, ~0)),
                      precharge_ready.eq(self.precharge_ready & (~self.hits | head))]
         columns, activates, precharges, demand, work, found, empty = (Signal(n, name=name) for name in (
             "columns", "activates", "precharges", "demand", "work", "found", "empty"))
@@ -160,6 +172,12 @@ class RequestQueue(wiring.Component):
             self.row_wish.eq(row_pick != 0), self.row_activate.eq((row_pick & activates) != 0),
             self.row_request.eq(Array(requests)[self._index(m, "row_index", row_pick)]),
         ]
+
+        with m.If(column_pick[0] | ~hit[0] | (bursts[0] == 0)):
+            m.d.sync += kept_off.eq(0)
+        with m.Elif(self.column_near.bit_select(first_bank, 1) & ~self.column_ready.bit_select(first_bank, 1)
+                    & ~stop):
+            m.d.sync += kept_off.eq(kept_off + 1)
 
         # -- removal: one a slot
         remove, shift = Signal(n), Signal(n)

@@ -8,7 +8,7 @@ from .vectors import lowest
 
 __all__ = ["Refresh"]
 
-SOFT = 4
+SOFT = 2
 """From this debt on an idle bank is refreshed although a stream may come back to it."""
 
 FORCED = 7
@@ -25,7 +25,7 @@ class Refresh(wiring.Component):
     """Debts of all banks and the choice of the next refresh. Vectors have a bit a bank.
 
     Every refi / banks the debt of the next bank grows by one. In order of preference, a refresh goes to a
-    bank which has to (debt 7), which was just left and has nobody waiting, which has debt 4 and nobody
+    bank which has to (debt 7), which was just left and has nobody waiting, which has debt 2 and nobody
     waiting, or to any bank after a while without requests. Open banks are precharged for it in the first,
     third and last case.
 
@@ -77,7 +77,8 @@ class Refresh(wiring.Component):
         m.d.comb += [
             grown.eq(Mux(self.due, bank, 0)), carry.eq(grown & ~self.served),
             borrow.eq(self.served & ~grown & owes),
-            owes.eq(planes[0] | planes[1] | planes[2] | planes[3]), soft.eq(planes[2] | planes[3]),
+            owes.eq(planes[0] | planes[1] | planes[2] | planes[3]),
+            soft.eq(planes[1] | planes[2] | planes[3]),
             must.eq((planes[0] & planes[1] & planes[2]) | planes[3]),
         ]
         for plane in planes:
@@ -111,7 +112,7 @@ class Refresh(wiring.Component):
         all_wanted = Signal()
         with m.If(self.all_bank):
             # All banks at once as soon as one owes two: then each of them owes at least one.
-            m.d.comb += all_wanted.eq(((planes[1] | soft) != 0) | (resting & ((every & ~owes) == 0)))
+            m.d.comb += all_wanted.eq((soft != 0) | (resting & ((every & ~owes) == 0)))
             m.d.comb += self.block.eq(all_wanted.replicate(banks))
             with m.If(all_wanted):
                 m.d.comb += [self.forced.eq(1), self.refresh_all.eq(self.may_all & self.running)]

@@ -27,7 +27,7 @@ class Scheduler(wiring.Component):
     slot, running, drain : In(1)
     startup : In(RowCommand)
     read_ok, write_ok, precharge_ok, activate_ok : In(64): of the banks
-    may_activate, may_read, may_write : In(64): of the spacing rules
+    may_activate, may_read, may_write, may_near : In(64): of the spacing rules
     block : In(64), forced, refresh_all : In(1), refresh, precharge : In(64): of the refresh
     read_*, write_* : the two queues, names as there
     write_left : In: bursts that wait to be written
@@ -41,13 +41,13 @@ class Scheduler(wiring.Component):
             "column": In(1), "column_request": In(Request), "column_burst": In(3), "column_last": In(1),
             "row_wish": In(1), "row_activate": In(1), "row_request": In(Request),
             "pending": vector, "hits": vector, "many": vector, "ready_work": In(1),
-            "take": Out(1), "column_ready": Out(BANK_VECTOR), "activate_ready": Out(BANK_VECTOR),
-            "precharge_ready": Out(BANK_VECTOR),
+            "take": Out(1), **{name: Out(BANK_VECTOR) for name in (
+                "column_near", "column_ready", "activate_ready", "precharge_ready")},
         }
         super().__init__({
             "slot": In(1), "running": In(1), "drain": In(1), "startup": In(RowCommand),
             "read_ok": vector, "write_ok": vector, "precharge_ok": vector, "activate_ok": vector,
-            "may_activate": vector, "may_read": vector, "may_write": vector,
+            "may_activate": vector, "may_read": vector, "may_write": vector, "may_near": vector,
             "block": vector, "forced": In(1), "refresh_all_wish": In(1), "refresh_wish": vector,
             "precharge_wish": vector, "write_left": In(10), "write_full": In(1),
             **{f"read_{name}": member for name, member in queue.items()},
@@ -69,6 +69,8 @@ class Scheduler(wiring.Component):
             allowed.eq(Mux(self.running, ~self.block, 0)),
             self.read_column_ready.eq(Mux(writing, 0, self.read_ok & self.may_read & allowed)),
             self.write_column_ready.eq(Mux(writing, self.write_ok & self.may_write & allowed, 0)),
+            self.read_column_near.eq(Mux(writing, 0, self.read_ok & self.may_near & allowed)),
+            self.write_column_near.eq(Mux(writing, self.write_ok & self.may_near & allowed, 0)),
             self.read.eq(self.read_column), self.write.eq(self.write_column),
             self.read_take.eq(self.read), self.write_take.eq(self.write),
         ]

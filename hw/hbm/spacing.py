@@ -30,6 +30,7 @@ class Spacing(wiring.Component):
     activate, read, write : In(groups): one-hot, the group the command goes to, or 0
     refresh : In(1): a per-bank refresh
     activate_ok, refresh_ok, read_ok, write_ok : Out(groups)
+    column_near : Out(groups): a column command is allowed but for tCCD_R and the turns of the data bus
     """
 
     def __init__(self, config, slots):
@@ -38,7 +39,7 @@ class Spacing(wiring.Component):
         super().__init__({
             "slot": In(1), "activate": In(self.groups), "read": In(self.groups), "write": In(self.groups),
             "refresh": In(1), "activate_ok": Out(self.groups), "refresh_ok": Out(self.groups),
-            "read_ok": Out(self.groups), "write_ok": Out(self.groups),
+            "read_ok": Out(self.groups), "write_ok": Out(self.groups), "column_near": Out(self.groups),
         })
 
     def _history(self, m, name, value, length):
@@ -80,7 +81,8 @@ class Spacing(wiring.Component):
             other.append(Mux(own != 0, (1 << each) - 1, 0))
         written = _any(writes[:t.write_to_read_s - 1], groups) != 0
         m.d.comb += [
-            column_bound.eq(_any(columns[:t.ccd_l - 1], groups) | Cat(*other)),
+            self.column_near.eq(~_any(columns[:t.ccd_l - 1], groups)),
+            column_bound.eq(~self.column_near | Cat(*other)),
             self.read_ok.eq(Mux(written, 0, ~(column_bound | _any(writes[t.write_to_read_s - 1:], groups)))),
             self.write_ok.eq(Mux(read_any != 0, 0, ~column_bound)),
         ]
