@@ -288,6 +288,9 @@ bool call(const char* body, int64_t size, std::string& answer) {
             answer = "the HBM device cannot write the trace " + path;
             return false;
         }
+        for (const auto& d : devices) {  // a reset that follows is recorded, whatever was before
+            if (d) d->in_reset = false;
+        }
         return true;
     }
     if (verb == "configure") {  // other timings, from the next reset on

@@ -6,7 +6,7 @@ import numpy as np
 
 from golden.hbm import LINE_BYTES
 
-__all__ = ["PROFILES", "Ranges", "Requests", "random_ranges", "random_requests"]
+__all__ = ["PROFILES", "Ranges", "Requests", "place", "random_ranges", "random_requests"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Ranges:
     asked: list
 
 
-def _line(geometry, channel, stack, bank, row, column):
+def place(geometry, channel, stack, bank, row, column):
     """Lines of the slice at a place; arguments are arrays or numbers."""
     groups = geometry.bank_groups
     lines = geometry.page_bytes // LINE_BYTES
@@ -50,15 +50,15 @@ def _two_banks(rng, geometry, count):
     channel, stack = rng.integers(geometry.pseudo_channels), rng.integers(geometry.stack_ids)
     banks = rng.choice(geometry.banks, size=2, replace=False)
     rows = rng.choice(geometry.rows, size=3, replace=False)
-    return _line(geometry, channel, stack, rng.choice(banks, size=count), rng.choice(rows, size=count),
+    return place(geometry, channel, stack, rng.choice(banks, size=count), rng.choice(rows, size=count),
                  rng.integers(0, 16, size=count))
 
 
 def _same_row(rng, geometry, count):
     """One page."""
-    place = (rng.integers(geometry.pseudo_channels), rng.integers(geometry.stack_ids),
-             rng.integers(geometry.banks), rng.integers(geometry.rows))
-    return _line(geometry, *place, rng.integers(0, 16, size=count))
+    page = (rng.integers(geometry.pseudo_channels), rng.integers(geometry.stack_ids),
+            rng.integers(geometry.banks), rng.integers(geometry.rows))
+    return place(geometry, *page, rng.integers(0, 16, size=count))
 
 
 def _same_line(rng, geometry, count):
@@ -71,7 +71,7 @@ def _one_group(rng, geometry, count):
     groups = geometry.bank_groups
     bank = rng.integers(groups) + groups * rng.integers(0, geometry.banks // groups, size=count)
     stack = rng.integers(0, geometry.stack_ids, size=count)
-    return _line(geometry, rng.integers(geometry.pseudo_channels), stack, bank,
+    return place(geometry, rng.integers(geometry.pseudo_channels), stack, bank,
                  rng.integers(0, 3, size=count), rng.integers(0, 16, size=count))
 
 
@@ -86,7 +86,7 @@ def _runs(rng, geometry, count):
 
 def _new_rows(rng, geometry, count):
     """Each request in another row of a random bank: activates all the time."""
-    return _line(geometry, rng.integers(0, geometry.pseudo_channels, size=count),
+    return place(geometry, rng.integers(0, geometry.pseudo_channels, size=count),
                  rng.integers(0, geometry.stack_ids, size=count), rng.integers(0, geometry.banks, size=count),
                  rng.integers(0, geometry.rows, size=count), 0)
 
