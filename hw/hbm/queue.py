@@ -105,17 +105,18 @@ class RequestQueue(wiring.Component):
         requests = [Signal(Request, name=f"request{i}") for i in range(n)]
         bursts = [Signal(8, name=f"bursts{i}") for i in range(n)]
         waits = [Signal(8, name=f"waits{i}") if self.answers else Const(0, 8) for i in range(n)]
-        hit, valid = Signal(n), Signal(n)
+        hit, valid, work = Signal(n), Signal(n), Signal(n)
 
         # -- what the entries say about banks
         # (A Signal for each step: an expression that is used twice is emitted twice.)
         pending, hits, many = (Const(0, BANK_VECTOR),) * 3
         for i in range(n):
+            # What waits for an answer has no claim on a row: the answer may need another row of this bank.
             place, mine, hits_so_far = (Signal(BANK_VECTOR, name=f"{name}{i}") for name in (
                 "place", "mine", "hits_so_far"))
             m.d.comb += [
                 place.eq(Mux(valid[i] & (bursts[i] != 0), Const(1, 1) << requests[i].grain.bank, 0)),
-                mine.eq(Mux(hit[i], place, 0)), hits_so_far.eq(hits | mine),
+                mine.eq(Mux(hit[i] & work[i], place, 0)), hits_so_far.eq(hits | mine),
             ]
             pending, many, hits = pending | place, many | (hits & mine), hits_so_far
         m.d.comb += [self.pending.eq(pending), self.hits.eq(hits), self.many.eq(many)]
@@ -124,7 +125,7 @@ class RequestQueue(wiring.Component):
         age = Signal(range(self.age_cap + 1))
         urgent = age == self.age_cap
         head = Signal(BANK_VECTOR)
-        with m.If(urgent & ~hit[0]):
+        with m.If(urgent & ~hit[0] & work[0]):
             m.d.comb += head.eq(Const(1, 1) << requests[0].grain.bank)
 
         # -- candidates
@@ -137,8 +138,8 @@ class RequestQueue(wiring.Component):
                      stop.eq(kept_off == SID_PATIENCE),
                      column_ready.eq(self.column_ready & ~head & Mux(stop, own_sid, ~0)),
                      precharge_ready.eq(self.precharge_ready & (~self.hits | head))]
-        columns, activates, precharges, demand, work, found, empty = (Signal(n, name=name) for name in (
-            "columns", "activates", "precharges", "demand", "work", "found", "empty"))
+        columns, activates, precharges, demand, found, empty = (Signal(n, name=name) for name in (
+            "columns", "activates", "precharges", "demand", "found", "empty"))
         by_entry = []
         probed = Cat(self.probe.high, self.probe.bank, self.probe.row)
         for i in range(n):
@@ -155,7 +156,7 @@ class RequestQueue(wiring.Component):
         need = Signal(n)
         m.d.comb += [
             demand.eq(is_demand), work.eq(unwaiting & valid), empty.eq(without & valid),
-            found.eq(same & valid), need.eq(valid & ~hit & ~empty), columns.eq(work & hit & column_bank),
+            found.eq(same & valid), need.eq(work & ~hit), columns.eq(work & hit & column_bank),
             activates.eq(need & activate_bank), precharges.eq(need & precharge_bank),
         ]
         m.d.comb += [self.probe_found.eq(found != 0), self.ready_work.eq(work != 0)]
@@ -173,7 +174,7 @@ class RequestQueue(wiring.Component):
             self.row_request.eq(Array(requests)[self._index(m, "row_index", row_pick)]),
         ]
 
-        with m.If(column_pick[0] | ~hit[0] | (bursts[0] == 0)):
+        with m.If(column_pick[0] | ~hit[0] | ~work[0]):
             m.d.sync += kept_off.eq(0)
         with m.Elif(self.column_near.bit_select(first_bank, 1) & ~self.column_ready.bit_select(first_bank, 1)
                     & ~stop):
