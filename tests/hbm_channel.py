@@ -108,7 +108,7 @@ def unpack(shape, beats):
     """Dicts of integers from beats."""
     layout = shape.as_shape() if hasattr(shape, "as_shape") else shape
     rows = []
-    for beat in np.ascontiguousarray(beats).view(np.uint8).reshape(len(beats), -1):
+    for beat in np.ascontiguousarray(beats).view(np.uint8):
         word = int.from_bytes(beat.tobytes(), "little")
         rows.append({name: word >> field.offset & ((1 << field.width) - 1) for name, field in layout})
     return rows

@@ -111,8 +111,9 @@ class Refresh(wiring.Component):
         ]
         all_wanted = Signal()
         with m.If(self.all_bank):
-            # All banks at once as soon as one owes two: then each of them owes at least one.
-            m.d.comb += all_wanted.eq((soft != 0) | (resting & ((every & ~owes) == 0)))
+            # As soon as all owe one; one that owes two cannot wait for those that were refreshed by
+            # themselves, before this mode was chosen.
+            m.d.comb += all_wanted.eq((soft != 0) | (owes == every))
             m.d.comb += self.block.eq(all_wanted.replicate(banks))
             with m.If(all_wanted):
                 m.d.comb += [self.forced.eq(1), self.refresh_all.eq(self.may_all & self.running)]
