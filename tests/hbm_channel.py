@@ -12,8 +12,8 @@ from hw.hbm.pseudo_channel import PseudoChannel
 from hw.hbm.rate import SlotRate
 from tb.build import Options, build
 from tb.hbm.backdoor import Devices
+from tb.hbm.bench import table_of
 from tb.hbm.device import DeviceConfig, HbmDevice
-from tb.hbm.table import table
 
 CLOCK_GHZ = 1.6
 
@@ -84,13 +84,9 @@ class ChannelBench(wiring.Component):
         return m
 
 
-#: Names of the timings in the rule table of the device, by ours.
-NAMES = {"ccd_l_ck": "tCCD_L", "cl": "CL"}
-
-
-def channel_bench(config, *, values=None, log=None):
-    """The build of a :class:`ChannelBench`; ``values`` changes the device's table."""
-    device = DeviceConfig(clock_ghz=CLOCK_GHZ, table=values if values is not None else table())
+def channel_bench(config, *, log=None):
+    """The build of a :class:`ChannelBench`."""
+    device = DeviceConfig(clock_ghz=CLOCK_GHZ, table=table_of(config))
     return build(ChannelBench(config, device), name="hbm_channel",
                  options=Options(optimise="-O1", verilator_args=("--output-split-cfuncs", "4000")),
                  log=log)

@@ -310,3 +310,17 @@ def test_single_errors_are_corrected_and_scrubbed_double_errors_poison(sim):
         else:
             assert (reply["status"], reply["data"]) == (0, model.lines[line])
     assert len(clean) == 8 and len(replies) == 8
+
+
+def test_idle_latency(sim):
+    """Row hit, closed bank, row conflict: at most five tile cycles over the device, in the best phase."""
+    device = {"hit": 0, "closed": T.rcd_read, "conflict": T.rp + T.rcd_read}
+    rng, best = random.Random(8), dict.fromkeys(device, 1000)
+    for attempt in range(10):
+        line = 768 * rng.randrange(LINES // 768 - 8) + 64 * attempt
+        for kind, at in (("closed", line), ("hit", line ^ 1), ("conflict", line + 5 * 768)):
+            result, _, _, _ = run(sim, demand=[read(at)], reset=attempt == 0 and kind == "closed")
+            best[kind] = min(best[kind], int(result.output_cycles["reply"][0]))
+    for kind, slots in device.items():
+        minimum = float((slots + T.ccd_l + T.read_data) / SLOTS_A_CYCLE)
+        assert minimum < best[kind] <= minimum + 5, (kind, best[kind], minimum)
