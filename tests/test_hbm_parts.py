@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 
 from hw.config import HbmConfig
 from hw.hbm.bank import BankMachine
-from hw.hbm.queue import Kind, RequestQueue
+from hw.hbm.queue import DEMAND_PATIENCE, SID_PATIENCE, Kind, RequestQueue
 from hw.hbm.rate import SlotRate
 from hw.hbm.refresh import Refresh
 from hw.hbm.spacing import Spacing
@@ -409,3 +409,26 @@ def test_bursts_wait_for_their_answer():
         assert not ctx.get(queue.probe_found)
 
     queue_run(steps, answers=True)
+
+
+@pytest.mark.parametrize("kind,patience", [(Kind.BULK, SID_PATIENCE), (Kind.DEMAND, DEMAND_PATIENCE)])
+def test_a_stack_id_in_full_use_lets_others_in(kind, patience):
+    """tCCD_R keeps off bank 16 while bank 0 is used in each slot; the oldest, or a demand read, stops it."""
+    async def steps(ctx, queue):
+        first = entry(1, bank=16, kind=kind, ident=1)
+        others = [entry(1, bank=0, ident=2, high=high) for high in range(3)]
+        for request in ([first, *others] if kind == Kind.BULK else [*others, first]):
+            await push(ctx, queue, request, hit=1)
+        ctx.set(queue.column_near, 1 << 16 | 1)
+        ctx.set(queue.column_ready, 1)
+        served = 0
+        while ctx.get(queue.column):
+            assert ctx.get(queue.column_request.id) == 2
+            served += 1
+            await give(ctx, queue, take=1)
+        assert served == patience
+        # Nobody was served: now the other may.
+        ctx.set(queue.column_ready, 1 << 16 | 1)
+        assert ctx.get(queue.column) and ctx.get(queue.column_request.id) == 1
+
+    queue_run(steps)

@@ -15,6 +15,9 @@ BANK_VECTOR = 1 << BANK_BITS
 SID_PATIENCE = 8
 """Slots for which the oldest entry lets another stack ID go on."""
 
+DEMAND_PATIENCE = 3
+"""The same for a demand read."""
+
 
 class Kind(enum.Enum, shape=2):
     """Whom an entry belongs to: a bulk read, a demand read, the read half of a partial write, a write."""
@@ -145,13 +148,13 @@ class RequestQueue(wiring.Component):
         for i in range(n):
             bank = requests[i].grain.bank
             by_entry.append((
-                column_ready.bit_select(bank, 1), self.activate_ready.bit_select(bank, 1),
-                precharge_ready.bit_select(bank, 1), requests[i].kind == Kind.DEMAND,
-                (bursts[i] & ~waits[i]) != 0,
+                self.column_near.bit_select(bank, 1), column_ready.bit_select(bank, 1),
+                self.activate_ready.bit_select(bank, 1), precharge_ready.bit_select(bank, 1),
+                requests[i].kind == Kind.DEMAND, (bursts[i] & ~waits[i]) != 0,
                 (requests[i].grain.as_value() == probed) & ((bursts[i] & self.probe_bursts) != 0),
                 bursts[i] == 0))
         # Whole words from here on.
-        column_bank, activate_bank, precharge_bank, is_demand, unwaiting, same, without = (
+        near_bank, column_bank, activate_bank, precharge_bank, is_demand, unwaiting, same, without = (
             Cat(bits) for bits in zip(*by_entry, strict=True))
         need = Signal(n)
         m.d.comb += [
@@ -159,14 +162,24 @@ class RequestQueue(wiring.Component):
             found.eq(same & valid), need.eq(work & ~hit), columns.eq(work & hit & column_bank),
             activates.eq(need & activate_bank), precharges.eq(need & precharge_bank),
         ]
+
+        # A demand read whose row is open, kept off by tCCD_R, stops the others too.
+        demand_waits, patience = Signal(), Signal(range(DEMAND_PATIENCE + 1))
+        m.d.comb += demand_waits.eq(((work & hit & demand & near_bank) != 0) & ((columns & demand) == 0))
+        with m.If(~demand_waits):
+            m.d.sync += patience.eq(0)
+        with m.Elif(patience != DEMAND_PATIENCE):
+            m.d.sync += patience.eq(patience + 1)
+        candidates = Signal(n)
+        m.d.comb += candidates.eq(Mux(demand_waits & (patience == DEMAND_PATIENCE), 0, columns))
         m.d.comb += [self.probe_found.eq(found != 0), self.ready_work.eq(work != 0)]
 
-        column_pick, row_pick = self._oldest(m, "column", columns, demand, urgent), self._oldest(
+        column_pick, row_pick = self._oldest(m, "column", candidates, demand, urgent), self._oldest(
             m, "row", activates | precharges, demand, urgent)
         index = self._index(m, "column_index", column_pick)
         left, first = Signal(8), Signal(8)
         m.d.comb += [
-            self.column.eq(columns != 0), self.column_request.eq(Array(requests)[index]),
+            self.column.eq(candidates != 0), self.column_request.eq(Array(requests)[index]),
             left.eq(Array(bursts)[index] & ~Array(waits)[index]), first.eq(lowest(left)),
             self.column_burst.eq(encode(first)),
             self.column_last.eq(Array(bursts)[index] == first),
