@@ -122,39 +122,30 @@ def test_every_request_is_answered_once_in_order_and_with_its_data(depth, stall,
     assert statuses == {Status.OK, Status.POISON, Status.OUT_OF_RANGE}
 
 
-def test_idle_latency_is_two_cycles_in_and_one_out():
-    front, times = DemandFrontEnd(CONFIG), {}
+def test_idle_latency_is_one_cycle_in_and_none_out():
+    front = DemandFrontEnd(CONFIG)
 
     async def bench(ctx):
-        async def until(name, condition):
-            while not ctx.get(condition):
-                await ctx.tick()
-                times["now"] = times.get("now", 0) + 1
-                assert times["now"] < 20
-            times[name] = times.get("now", 0)
-
         ctx.set(front.request.payload, {"write": 0, "tag": 0x41, "line": 5, "mask": 0, "data": 0})
         ctx.set(front.request.valid, 1)
         ctx.set(front.demand[1].ready, 1)
         ctx.set(front.response.ready, 1)
-        await until("request", front.request.ready)
+        assert ctx.get(front.request.ready)
         await ctx.tick()
-        times["now"] = 1
         ctx.set(front.request.valid, 0)
-        await until("demand", front.demand[1].valid)
+        assert ctx.get(front.demand[1].valid)
         slot = ctx.get(front.demand[1].payload.slot)
         await ctx.tick()
+        assert not ctx.get(front.response.valid)
         ctx.set(front.reply[1].payload, {"slot": slot, "status": Status.OK, "data": 77})
         ctx.set(front.reply[1].valid, 1)
-        times["reply"] = times["now"]
-        await ctx.tick()
-        times["now"] += 1
-        ctx.set(front.reply[1].valid, 0)
-        await until("response", front.response.valid)
+        assert ctx.get(front.response.valid) and ctx.get(front.reply[1].ready)
         assert ctx.get(front.response.payload.tag) == 0x41 and ctx.get(front.response.payload.data) == 77
+        await ctx.tick()
+        ctx.set(front.reply[1].valid, 0)
+        assert not ctx.get(front.response.valid)
 
     simulate(front, bench)
-    assert times["demand"] - times["request"] == 2 and times["response"] - times["reply"] == 1
 
 
 def test_one_request_a_cycle():

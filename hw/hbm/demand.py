@@ -1,7 +1,7 @@
 """Demand requests: to their pseudo-channel and back, in order within a class."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .address_map import AddressMap
@@ -27,16 +27,18 @@ class TwoPlaces(wiring.Component):
     -------
     i : In(stream of ``shape``)
     o : Out(stream of ``shape``)
+
+    ``second`` is the place that is used while the first is taken (a Signal, for proofs).
     """
 
     def __init__(self, shape):
-        self.shape = shape
+        self.second = Signal(shape)
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform):
         m = Module()
-        second, waiting = Signal(self.shape), Signal()
-        first, valid = Signal(self.shape), Signal()
+        second, waiting = self.second, Signal()
+        first, valid = Signal.like(second), Signal()
         m.d.comb += [self.i.ready.eq(~waiting), self.o.valid.eq(valid), self.o.payload.eq(first)]
         taken = self.i.valid & self.i.ready
         with m.If(~valid | self.o.ready):
@@ -57,8 +59,8 @@ class DemandFrontEnd(wiring.Component):
     it. A line outside the slice is answered with OUT_OF_RANGE in its turn and touches nothing. Requests go
     in order: one whose pseudo-channel or class is full holds up those behind it.
 
-    Idle, a request is offered to its pseudo-channel 2 cycles after its transfer, and its answer leaves in
-    the cycle after the reply's transfer. One request and one response a cycle.
+    Idle, a request is offered to its pseudo-channel in the cycle after its transfer, and its answer is given
+    in the cycle of the reply. One request and one response a cycle.
 
     Parameters
     ----------
@@ -90,24 +92,20 @@ class DemandFrontEnd(wiring.Component):
         m.submodules.ring = ring = ResponseRing(depth=self.depth)
         wiring.connect(m, wiring.flipped(self.response), ring.response)
 
-        # Entry: a place in the ring.
-        entered = Signal(data.StructLayout({"request": Request, "slot": 8, "outside": 1}))
-        waits, leaves = Signal(), Signal()
-        free = ~waits | leaves
-        m.d.comb += [
-            ring.opening.valid.eq(self.request.valid & free),
-            self.request.ready.eq(ring.opening.ready & free),
-            ring.opening.payload.tag.eq(self.request.payload.tag),
-            ring.opening.payload.write.eq(self.request.payload.write),
-        ]
-        with m.If(free):
-            m.d.sync += [waits.eq(self.request.valid & ring.opening.ready),
-                         entered.request.eq(self.request.payload), entered.slot.eq(ring.slot),
-                         entered.outside.eq(self.request.payload.line >= address_map.lines)]
-
-        # Route: to a pseudo-channel, or straight back.
+        # A request is taken when its class and its pseudo-channel have room.
+        asked = self.request.payload
         line_bits = max(3, (address_map.lines - 1).bit_length())
-        local, channel = address_map.split(entered.request.line[:line_bits])
+        local, channel = address_map.split(asked.line[:line_bits])
+        is_outside, room, enters = Signal(), Signal(), Signal()
+        m.d.comb += [
+            is_outside.eq(asked.line >= address_map.lines),
+            ring.opening.valid.eq(self.request.valid & room),
+            self.request.ready.eq(ring.opening.ready & room),
+            ring.opening.payload.tag.eq(asked.tag), ring.opening.payload.write.eq(asked.write),
+            enters.eq(ring.opening.valid & ring.opening.ready),
+        ]
+
+        # To a pseudo-channel, or straight back.
         outside, outside_slot = Signal(), Signal(8)
         requests = Signal(2 * channels + 1)  # for the ring: replies, then writes taken, then outside
         last = Signal(2 * channels + 1, init=1)
@@ -116,24 +114,23 @@ class DemandFrontEnd(wiring.Component):
             m.d.sync += last.eq(grant)
         outside_free = ~outside | grant[-1]
         with m.If(outside_free):
-            m.d.sync += [outside.eq(waits & entered.outside), outside_slot.eq(entered.slot)]
-        with m.If(entered.outside):
-            m.d.comb += leaves.eq(outside_free)
+            m.d.sync += [outside.eq(enters & is_outside), outside_slot.eq(ring.slot)]
+        with m.If(is_outside):
+            m.d.comb += room.eq(outside_free)
         m.d.comb += requests[-1].eq(outside)
 
         completion = ring.complete
         m.d.comb += ring.complete_valid.eq(requests != 0)
         for c in range(channels):
             m.submodules[f"buffer{c}"] = buffer = TwoPlaces(Demand)
-            mine = ~entered.outside & (channel == c)
+            mine = ~is_outside & (channel == c)
             request = buffer.i.payload
             m.d.comb += [
-                buffer.i.valid.eq(waits & mine), request.write.eq(entered.request.write),
-                request.slot.eq(entered.slot), request.line.eq(local),
-                request.mask.eq(entered.request.mask), request.data.eq(entered.request.data),
+                buffer.i.valid.eq(enters & mine), request.write.eq(asked.write), request.slot.eq(ring.slot),
+                request.line.eq(local), request.mask.eq(asked.mask), request.data.eq(asked.data),
             ]
             with m.If(mine):
-                m.d.comb += leaves.eq(buffer.i.ready)
+                m.d.comb += room.eq(buffer.i.ready)
 
             demand, reply = self.demand[c], self.reply[c]
             taken, taken_slot = Signal(name=f"taken{c}"), Signal(8, name=f"taken_slot{c}")

@@ -28,7 +28,7 @@ class ResponseRing(wiring.Component):
 
     A place is opened with each request (``opening``, which waits while its class is full), completed once,
     and given as a response when all older ones of its class are given. Classes take turns where several
-    could. A completion can leave in the next cycle.
+    could. A completion whose turn it is leaves in the same cycle.
 
     Parameters
     ----------
@@ -68,6 +68,7 @@ class ResponseRing(wiring.Component):
         kept = data.StructLayout({"status": Status, "data": self.data_bits})
         m.submodules.answers = answers = memory.Memory(shape=kept, depth=places, init=[])
         open_write, open_read = opened.write_port(), opened.read_port()
+        open_now = opened.read_port(domain="comb")
         answer_write = answers.write_port()
         # Transparent: what is completed in this cycle can be read in this cycle.
         answer_read = answers.read_port(transparent_for=(answer_write,))
@@ -128,18 +129,23 @@ class ResponseRing(wiring.Component):
             for c in range(self.classes):
                 with m.Case(c):
                     m.d.comb += head.eq(heads[c])
+        # What has waited for nothing and finds the output free goes past the memory.
+        direct, given = Signal(), self.response.payload
         m.d.comb += [
             takes.eq((ready != 0) & (~valid | self.response.ready)),
             open_read.en.eq(takes), answer_read.en.eq(takes),
             open_read.addr.eq(Cat(head, chosen)), answer_read.addr.eq(Cat(head, chosen)),
-            self.response.valid.eq(valid),
-            self.response.payload.tag.eq(open_read.data.tag),
-            self.response.payload.write.eq(open_read.data.write),
-            self.response.payload.status.eq(answer_read.data.status),
-            self.response.payload.data.eq(answer_read.data.data),
+            open_now.addr.eq(Cat(index, owner)),
+            direct.eq(~valid & self.complete_valid & (index == head) & (owner == chosen)),
+            self.response.valid.eq(valid | direct),
+            Cat(given.tag, given.write).eq(open_read.data), given.status.eq(answer_read.data.status),
+            given.data.eq(answer_read.data.data),
         ]
+        with m.If(direct):
+            m.d.comb += [Cat(given.tag, given.write).eq(open_now.data),
+                         given.status.eq(self.complete.status), given.data.eq(self.complete.data)]
         with m.If(takes):
-            m.d.sync += [valid.eq(1), turn.eq(chosen + 1)]
+            m.d.sync += [valid.eq(~(direct & self.response.ready)), turn.eq(chosen + 1)]
         with m.Elif(self.response.ready):
             m.d.sync += valid.eq(0)
         return m
