@@ -31,8 +31,10 @@ CONFIG = HbmConfig(pseudo_channels=3)
 RESERVED = range(1 << 20, (1 << 20) + (1 << 14))
 """Lines that are only read: ranges lie here."""
 
-DEMAND_STALLS = (Stalls(), Stalls(probability=0.2), Stalls(probability=0.9),
-                 Stalls(probability=0.05, long_probability=0.3, long_cycles=400))
+STALLS = (Stalls(), Stalls(probability=0.3), Stalls(probability=0.8),
+          Stalls(probability=0.01, long_probability=0.5, long_cycles=400))
+SHARES = (0.55, 0.15, 0.15, 0.15)
+"""Stall patterns of streams, and how often each is chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +65,8 @@ def campaign(bench, requests, *, config=CONFIG, seed=0, chunk=4000, told=lambda 
     """
     geometry, rng = Geometry.of(config), np.random.default_rng(seed)
     memory, errors, profiles = Memory(geometry), [], list(PROFILES)
+    streams = ["request", "response", "range", "range_answer",
+               *(f"bulk__{c}" for c in range(config.pseudo_channels))]
     sent = compared = lines = commands = due = served = 0
     with Simulator(bench, watchdog=50_000) as simulator, tempfile.TemporaryDirectory() as directory:
         devices, path = Devices(simulator), Path(directory) / "trace"
@@ -78,9 +82,8 @@ def campaign(bench, requests, *, config=CONFIG, seed=0, chunk=4000, told=lambda 
             asked = random_requests(rng, geometry, profile, size, writes=float(rng.choice([0.1, 0.5, 0.9])),
                                     partial=float(rng.choice([0.0, 0.05, 0.5])))
             asked.write[np.isin(asked.lines, RESERVED)] = False
-            ranges = random_ranges(rng, 64 * RESERVED.start, 64 * RESERVED.stop, int(rng.integers(1, 80)))
-            stalls = {name: DEMAND_STALLS[rng.integers(len(DEMAND_STALLS))]
-                      for name in ("request", "response", "range", "range_answer", "bulk__0", "bulk__1")}
+            ranges = random_ranges(rng, 64 * RESERVED.start, 64 * RESERVED.stop, int(rng.integers(1, 20)))
+            stalls = {name: STALLS[rng.choice(len(STALLS), p=SHARES)] for name in streams}
             sent += size
             try:
                 _controls(simulator, rng)
