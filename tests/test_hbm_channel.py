@@ -221,7 +221,7 @@ def test_half_reads_half_writes(sim):
 def test_refresh_rates(sim, temperature, all_bank):
     """Twice and four times as often, and all banks at once: in time, under load and idle."""
     settings = [{"wait": 100, "temperature": temperature, "all_bank": all_bank},
-                {"wait": 15_000, "temperature": temperature, "all_bank": all_bank}]
+                *[{"wait": 15_000, "temperature": temperature, "all_bank": all_bank}] * 2]
     lines = [bulk(i) for i in range(6000)]
     result, _, _, probes = run(sim, lines=lines, settings=settings)
     figures = Devices(sim).statistics()[0]

@@ -432,3 +432,42 @@ def test_a_stack_id_in_full_use_lets_others_in(kind, patience):
         assert ctx.get(queue.column) and ctx.get(queue.column_request.id) == 1
 
     queue_run(steps)
+
+
+def test_a_demand_read_closes_the_row_of_a_stream_but_not_of_another_demand_read():
+    async def steps(ctx, queue):
+        ctx.set(queue.column_ready, 1)
+        ctx.set(queue.precharge_ready, 1)
+        await push(ctx, queue, entry(1, ident=1), hit=1)
+        assert ctx.get(queue.column)
+        await push(ctx, queue, entry(2, ident=2, kind=Kind.DEMAND))
+        # The row may be closed in this slot, so nobody uses it.
+        assert ctx.get(queue.row_wish) and ctx.get(queue.row_request.id) == 2 and not ctx.get(queue.column)
+        await push(ctx, queue, entry(1, ident=3, kind=Kind.DEMAND), hit=1)
+        assert not ctx.get(queue.row_wish) and ctx.get(queue.column_request.id) == 3
+
+    queue_run(steps)
+
+
+def test_the_oldest_and_a_demand_read_of_different_stack_ids_do_not_stop_each_other():
+    async def steps(ctx, queue):
+        banks = {1: 16, 2: 0, 3: 32}
+        await push(ctx, queue, entry(1, bank=16, ident=1), hit=1)
+        await push(ctx, queue, entry(1, bank=0, ident=2), hit=1)
+        await push(ctx, queue, entry(1, bank=32, ident=3, kind=Kind.DEMAND), hit=1)
+        ctx.set(queue.column_near, sum(1 << bank for bank in banks.values()))
+        # The last stack ID is the only one that may go on; after a pause all may.
+        last, pause, served = 0, 0, []
+        for _ in range(200):
+            ready = 1 << last if not pause else sum(1 << bank for bank in banks.values())
+            ctx.set(queue.column_ready, ready)
+            if ctx.get(queue.column):
+                served.append(ctx.get(queue.column_request.id))
+                last, pause = banks[served[-1]], 0
+                await give(ctx, queue, take=1)
+            else:
+                pause = 1
+                await ctx.tick()
+        assert sorted(served) == [1] * 8 + [2] * 8 + [3] * 8
+
+    queue_run(steps)

@@ -51,7 +51,8 @@ class RequestQueue(wiring.Component):
     In each slot it proposes a column command (oldest entry whose row is open and whose bank is ready) and a
     row command (oldest entry whose row is not). Demand reads come first, until the oldest entry has been
     that for ``age_cap`` slots: then it is strictly by age, nobody else uses its bank before its row is open,
-    and a row that others still hit may be closed for it. As long as a stack ID has something to do in each
+    and a row that others still hit may be closed for it. Before that, demand reads close rows that others
+    hit, if no demand read does. As long as a stack ID has something to do in each
     slot, tCCD_R keeps all others off; so the oldest entry, kept off for SID_PATIENCE slots, stops them.
     An entry without bursts is removed in the next slot.
 
@@ -112,7 +113,7 @@ class RequestQueue(wiring.Component):
 
         # -- what the entries say about banks
         # (A Signal for each step: an expression that is used twice is emitted twice.)
-        pending, hits, many = (Const(0, BANK_VECTOR),) * 3
+        pending, hits, many, demand_hits, demand_wants = (Const(0, BANK_VECTOR),) * 5
         for i in range(n):
             # What waits for an answer has no claim on a row: the answer may need another row of this bank.
             place, mine, hits_so_far = (Signal(BANK_VECTOR, name=f"{name}{i}") for name in (
@@ -122,7 +123,13 @@ class RequestQueue(wiring.Component):
                 mine.eq(Mux(hit[i] & work[i], place, 0)), hits_so_far.eq(hits | mine),
             ]
             pending, many, hits = pending | place, many | (hits & mine), hits_so_far
-        m.d.comb += [self.pending.eq(pending), self.hits.eq(hits), self.many.eq(many)]
+            of_demand = Signal(BANK_VECTOR, name=f"of_demand{i}")
+            m.d.comb += of_demand.eq(Mux(requests[i].kind == Kind.DEMAND, place, 0))
+            demand_hits = demand_hits | Mux(hit[i], of_demand, 0)
+            demand_wants = demand_wants | Mux(hit[i], 0, of_demand)
+        rows_of_demand, taken_by_demand = Signal(BANK_VECTOR), Signal(BANK_VECTOR)
+        m.d.comb += [rows_of_demand.eq(demand_hits), self.pending.eq(pending),
+                     self.hits.eq(hits), self.many.eq(many)]
 
         # -- age of the oldest
         age = Signal(range(self.age_cap + 1))
@@ -133,14 +140,20 @@ class RequestQueue(wiring.Component):
 
         # -- candidates
         column_ready = Signal(BANK_VECTOR)
-        precharge_ready = Signal(BANK_VECTOR)
+        precharge_ready, precharge_for_demand = Signal(BANK_VECTOR), Signal(BANK_VECTOR)
         kept_off, stop = Signal(range(SID_PATIENCE + 1)), Signal()
         own_sid = Signal(BANK_VECTOR)
         first_bank = requests[0].grain.bank
         m.d.comb += [own_sid.eq(Const(0xFFFF, BANK_VECTOR) << Cat(Const(0, 4), first_bank[4:])),
-                     stop.eq(kept_off == SID_PATIENCE),
-                     column_ready.eq(self.column_ready & ~head & Mux(stop, own_sid, ~0)),
+                     stop.eq(kept_off == SID_PATIENCE), column_ready.eq(
+                         self.column_ready & ~head & ~taken_by_demand & Mux(stop, own_sid, ~0)),
                      precharge_ready.eq(self.precharge_ready & (~self.hits | head))]
+        # A stream opens its rows long before it needs them: for a demand read they are closed again, and
+        # not used until then, unless the oldest entry has waited its time.
+        m.d.comb += [
+            taken_by_demand.eq(Mux(urgent, 0, demand_wants & ~rows_of_demand)),
+            precharge_for_demand.eq(Mux(urgent, precharge_ready, self.precharge_ready & ~rows_of_demand)),
+        ]
         columns, activates, precharges, demand, found, empty = (Signal(n, name=name) for name in (
             "columns", "activates", "precharges", "demand", "found", "empty"))
         by_entry = []
@@ -150,17 +163,19 @@ class RequestQueue(wiring.Component):
             by_entry.append((
                 self.column_near.bit_select(bank, 1), column_ready.bit_select(bank, 1),
                 self.activate_ready.bit_select(bank, 1), precharge_ready.bit_select(bank, 1),
-                requests[i].kind == Kind.DEMAND, (bursts[i] & ~waits[i]) != 0,
+                precharge_for_demand.bit_select(bank, 1), requests[i].kind == Kind.DEMAND,
+                (bursts[i] & ~waits[i]) != 0,
                 (requests[i].grain.as_value() == probed) & ((bursts[i] & self.probe_bursts) != 0),
                 bursts[i] == 0))
         # Whole words from here on.
-        near_bank, column_bank, activate_bank, precharge_bank, is_demand, unwaiting, same, without = (
-            Cat(bits) for bits in zip(*by_entry, strict=True))
+        (near_bank, column_bank, activate_bank, precharge_bank, demand_bank, is_demand, unwaiting, same,
+         without) = (Cat(bits) for bits in zip(*by_entry, strict=True))
         need = Signal(n)
         m.d.comb += [
             demand.eq(is_demand), work.eq(unwaiting & valid), empty.eq(without & valid),
             found.eq(same & valid), need.eq(work & ~hit), columns.eq(work & hit & column_bank),
-            activates.eq(need & activate_bank), precharges.eq(need & precharge_bank),
+            activates.eq(need & activate_bank),
+            precharges.eq(need & ((demand & demand_bank) | (~demand & precharge_bank))),
         ]
 
         # A demand read whose row is open, kept off by tCCD_R, stops the others too.
@@ -171,7 +186,9 @@ class RequestQueue(wiring.Component):
         with m.Elif(patience != DEMAND_PATIENCE):
             m.d.sync += patience.eq(patience + 1)
         candidates = Signal(n)
-        m.d.comb += candidates.eq(Mux(demand_waits & (patience == DEMAND_PATIENCE), 0, columns))
+        # (Not while the oldest entry itself stops others: both would wait for each other.)
+        hold = demand_waits & (patience == DEMAND_PATIENCE) & ~stop & ~urgent
+        m.d.comb += candidates.eq(Mux(hold, 0, columns))
         m.d.comb += [self.probe_found.eq(found != 0), self.ready_work.eq(work != 0)]
 
         column_pick, row_pick = self._oldest(m, "column", candidates, demand, urgent), self._oldest(
