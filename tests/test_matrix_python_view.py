@@ -37,6 +37,20 @@ def test_latencies_of_two_row_groups(add_latency, product_latency):
           stall=0.2)
 
 
+@pytest.mark.parametrize("product_latency,sum_latency,add_latency,quantise_latency",
+                         [(0, 1, 0, 0), (1, 3, 3, 1)])
+def test_latencies_of_results_in_mx_forms(product_latency, sum_latency, add_latency, quantise_latency):
+    """Rows of both forms and binary32 ones between them, held up at the end; the presets have 2."""
+    config = MatrixConfig(units=1, rows=32, cols=32, accumulator_rows=2, output_rows=2,
+                          product_latency=product_latency, sum_latency=sum_latency, add_latency=add_latency,
+                          quantise_latency=quantise_latency)
+    rng = np.random.default_rng(quantise_latency)
+    jobs = [random_job(rng, 2, n, 33, mode, kind="codes", output=output)
+            for n, mode, output in ((32, "mxfp4_mxfp4", "mxfp8"), (5, "mxfp8_mxfp4", "mxfp4"),
+                                    (3, "mxfp8_mxfp4", "binary32"), (31, "mxfp4_mxfp4", "mxfp4"))]
+    check(PythonEngine(config), jobs, test="results in MX forms", seed=8, stall={"o__0": 0.6})
+
+
 def test_the_views_are_equal_in_every_cycle():
     """Amaranth's simulator and the emitted Verilog: the same beats in the same cycles, on every stream."""
     config = preset("tiny").tile.matrix
