@@ -64,9 +64,9 @@ def test_wrong_answers_are_found():
     status, data = Memory(GEOMETRY).requests(*arguments)
     order = np.argsort(requests.tags >> 6, kind="stable")  # classes may pass each other
 
-    def verdict(status, data, order):
+    def verdict(status, data, order, **options):
         answers = Answers(requests, (status, data), order)
-        return check.check_traffic(answers, GEOMETRY, Memory(GEOMETRY), requests, test="answers")
+        return check.check_traffic(answers, GEOMETRY, Memory(GEOMETRY), requests, test="answers", **options)
 
     assert verdict(status, data, order).requests == 200
     read = np.flatnonzero(~requests.write & data.any(axis=1))[5]
@@ -78,6 +78,10 @@ def test_wrong_answers_are_found():
     poisoned[read] = 1
     with pytest.raises(CheckFailure, match="status is 1, expected 0"):
         verdict(poisoned, data, order)
+    # Where faults are injected a read may be poisoned, but never wrong without saying so.
+    assert verdict(poisoned, wrong, order, faults=True).poisoned == 1
+    with pytest.raises(CheckFailure, match="data is"):
+        verdict(status, wrong, order, faults=True)
     swapped = order.copy()
     swapped[[3, 4]] = order[[4, 3]]
     with pytest.raises(CheckFailure, match="tag is"):

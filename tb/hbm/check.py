@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from golden.hbm import BURST_BYTES, OK, check_bytes, decode, range_lines
+from golden.hbm import BURST_BYTES, OK, POISON, check_bytes, decode, range_lines
 from hw.hbm import port
 from tb.report import CheckFailure, Report
 
@@ -18,11 +18,12 @@ CLASSES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """Answers of requests and lines of ranges that were compared, and the cycles of the run."""
+    """Answers of requests and lines of ranges that were compared, those poisoned, cycles of the run."""
 
     requests: int
     lines: int
     cycles: int
+    poisoned: int = 0
 
 
 def load(devices, geometry, lines, data):
@@ -55,7 +56,8 @@ def _fail(test, seed, problem, **fields):
     raise CheckFailure(Report(checker="HBM slice", test=test, seed=seed, problem=problem, **fields))
 
 
-def check_traffic(simulator, geometry, memory, requests=None, ranges=None, *, test, seed=0, **run):
+def check_traffic(simulator, geometry, memory, requests=None, ranges=None, *, test, seed=0, faults=False,
+                  **run):
     """Send requests and ranges at the same time; ranges must lie where no request writes.
 
     Parameters
@@ -67,6 +69,8 @@ def check_traffic(simulator, geometry, memory, requests=None, ranges=None, *, te
     requests : Requests, optional
     ranges : Ranges, optional
     test, seed : for the report; ``seed`` is also that of the stalls
+    faults : bool
+        The devices have faults: a read may be poisoned, and its data are not looked at then.
     run : further arguments of Simulator.run
 
     Returns
@@ -98,22 +102,25 @@ def check_traffic(simulator, geometry, memory, requests=None, ranges=None, *, te
             outputs[f"bulk__{c}"] = sum(len(parts[c]) for _, parts in expected)
     # What ranges find is there before: no request of the run writes to it.
     result = simulator.run(inputs, outputs, seed=seed, **run)
-    compared = lines = 0
+    compared = lines = poisoned = 0
     if ranges is not None:
         _check_answers(test, seed, ranges, expected, result)
         for c in range(geometry.pseudo_channels):
-            lines += _check_bulk(test, seed, c, memory, ranges, expected, result)
+            came, bad = _check_bulk(test, seed, c, memory, ranges, expected, result, faults)
+            lines, poisoned = lines + came, poisoned + bad
     if requests is not None:
-        compared = _check_requests(test, seed, memory, requests, result)
+        compared, bad = _check_requests(test, seed, memory, requests, result, faults)
+        poisoned += bad
     if compared + lines == 0:
         _fail(test, seed, "nothing was compared")
-    return Compared(requests=compared, lines=lines, cycles=result.cycles)
+    return Compared(requests=compared, lines=lines, cycles=result.cycles, poisoned=poisoned)
 
 
-def _check_requests(test, seed, memory, requests, result):
+def _check_requests(test, seed, memory, requests, result, faults):
     status, data = memory.requests(requests.write, requests.lines, requests.masks, requests.data)
     got = unpack(port.Response, result.outputs["response"])
     kind, answered = requests.tags >> 6, got["tag"] >> 6
+    poisoned = (got["status"] == POISON) & (got["write"] == 0) & faults
     for number in range(CLASSES):
         asked, came = np.flatnonzero(kind == number), np.flatnonzero(answered == number)
         if len(asked) != len(came):
@@ -122,8 +129,8 @@ def _check_requests(test, seed, memory, requests, result):
         wrong = {
             "tag": requests.tags[asked] != got["tag"][came],
             "write": requests.write[asked] != got["write"][came],
-            "status": status[asked] != got["status"][came],
-            "data": (data[asked] != got["data"][came]).any(axis=1),
+            "status": (status[asked] != got["status"][came]) & ~poisoned[came],
+            "data": (data[asked] != got["data"][came]).any(axis=1) & ~poisoned[came],
         }
         bad = np.flatnonzero(np.any(list(wrong.values()), axis=0))
         if not len(bad):
@@ -138,7 +145,7 @@ def _check_requests(test, seed, memory, requests, result):
                           f"{requests.tags[at]}): {name} is {value}, expected {right}; {len(bad)} of "
                           f"{len(asked)} answers of class {number} are wrong",
               stream="response", cycle=int(result.output_cycles["response"][answer]))
-    return len(requests)
+    return len(requests), int(poisoned.sum())
 
 
 def _check_answers(test, seed, ranges, expected, result):
@@ -150,10 +157,11 @@ def _check_answers(test, seed, ranges, expected, result):
                   stream="range_answer")
 
 
-def _check_bulk(test, seed, channel, memory, ranges, expected, result):
+def _check_bulk(test, seed, channel, memory, ranges, expected, result, faults):
     """Lines of one tag in order; ranges of one tag follow each other."""
     name = f"bulk__{channel}"
     got = unpack(port.BulkData, result.outputs[name])
+    poisoned = (got["status"] == POISON) & faults
     for tag in sorted(set(ranges.tags)):
         mine = np.flatnonzero(got["tag"] == tag)
         lines = np.concatenate([parts[channel] for (_, parts), t in zip(expected, ranges.tags) if t == tag])
@@ -164,7 +172,8 @@ def _check_bulk(test, seed, channel, memory, ranges, expected, result):
             continue
         wanted = lines[:, 1, None] >> (np.arange(64) // BURST_BYTES) & 1
         differs = ((memory.read(lines[:, 0]) != got["data"][mine]) & (wanted == 1)).any(axis=1)
-        bad = np.flatnonzero(differs | (got["status"][mine] != OK) | (got["halves"][mine] != lines[:, 1])
+        wrong = (differs | (got["status"][mine] != OK)) & ~poisoned[mine]
+        bad = np.flatnonzero(wrong | (got["halves"][mine] != lines[:, 1])
                              | (got["last"][mine] != lines[:, 2]))
         if len(bad):
             at, (line, halves, last) = mine[bad[0]], lines[bad[0]]
@@ -173,4 +182,4 @@ def _check_bulk(test, seed, channel, memory, ranges, expected, result):
                               f"data {bytes(got['data'][at]).hex()}; expected halves {halves}, last {last}, "
                               f"data {bytes(memory.read([line])[0]).hex()}",
                   stream=name, cycle=int(result.output_cycles[name][at]))
-    return len(got["tag"])
+    return len(got["tag"]), int(poisoned.sum())
