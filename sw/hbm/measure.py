@@ -228,7 +228,8 @@ def _idle(config, commands, latency, ck_ns, clock_ghz):
         before = reads[2 * n + 1]
         own = between[(between["device"] == read["device"]) & (between["stack"] == read["stack"])
                       & (between["bank"] == read["bank"])]
-        refreshes = between[(between["device"] == read["device"]) & (between["op"] == NUMBER["REFPB"])]
+        until = commands[:first]
+        refreshes = until[(until["device"] == read["device"]) & (until["op"] == NUMBER["REFPB"])]
         activate = own[own["op"] == NUMBER["ACT"]]
         ns = t.cl + (t.ccd_l_ck + BURST_CK) * ck_ns
         case = "hit"
