@@ -18,8 +18,10 @@ CHECK = 8
 BURST_WORDS = 4
 """Words of 64 bits in a burst of 32 bytes."""
 
-POISON = 0b11
-"""Two flipped check bits: what a word that is known to be bad is written with."""
+POISON = 0b1111111
+"""Flipped check bits of a word that is written although it is known to be bad. The syndrome is odd and no
+column, so that one more error makes it even and not zero: the word stays bad. With two flipped bits most single
+errors more would make it look like one that can be corrected."""
 
 
 def _columns():

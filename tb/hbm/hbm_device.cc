@@ -325,7 +325,7 @@ bool call(const char* body, int64_t size, std::string& answer) {
     if (verb == "load") {
         if (!bursts_of(d, words, data, left, BURST, bursts, answer)) return false;
         const auto* bytes = reinterpret_cast<const uint8_t*>(data) + bursts.size() * 8;
-        for (size_t i = 0; i < bursts.size(); ++i) d.memory.write(bursts[i], bytes + i * BURST);
+        for (size_t i = 0; i < bursts.size(); ++i) d.memory.load(bursts[i], bytes + i * BURST);
         return true;
     }
     if (verb == "dump") {

@@ -49,14 +49,29 @@ public:
         if (wrong.count() == 0) wrong_.erase(burst * WORDS + word);
     }
 
+    // From outside: a new beginning also for words that had as many faults as they may have.
+    void load(int64_t burst, const uint8_t* in) {
+        write(burst, in);
+        for (int word = 0; word < WORDS; ++word) spent_.erase(burst * WORDS + word);
+    }
+
     // Before a read: perhaps a fault in its burst. A word never gets more than two wrong bits, because a code
-    // of minimum distance four promises to detect no more.
+    // of minimum distance four promises to detect no more. A word that had two may have been written back as
+    // known to be bad; once it was written it gets a single one more, which must not make it look good.
     void strike(int64_t burst) {
         if (!random_.below(rate_)) return;
         const int word = int(random_.next64() % WORDS);
         const auto found = wrong_.find(burst * WORDS + word);
         const int before = found == wrong_.end() ? 0 : found->second.count();
-        if (before + bits_ > 2) return;
+        const auto spent = spent_.find(burst * WORDS + word);
+        if (spent != spent_.end()) {
+            if (bits_ > 1 || before > 0 || spent->second) return;
+            spent->second = true;
+        } else if (before + bits_ > 2) {
+            return;
+        } else if (before + bits_ == 2) {
+            spent_[burst * WORDS + word] = false;
+        }
         const int first = int(random_.next64() % 72);
         flip(burst, word, first);
         if (bits_ == 2) flip(burst, word, (first + 1 + int(random_.next64() % 71)) % 72);
@@ -104,6 +119,7 @@ private:
     }
 
     std::vector<std::unique_ptr<Row>> rows_;
+    std::unordered_map<int64_t, bool> spent_;   // words that had two wrong bits: whether they had one more
     std::unordered_map<int64_t, Wrong> wrong_;  // bits that differ from what was written, by word
     bench::Random random_;
     uint64_t rate_ = 0;
