@@ -24,7 +24,8 @@ class Proof:
     what : the claim, in a person's words
     harness : function of ``load`` (name of a module of hw.hbm -> the module) -> Harness
     mode, depth : of tests.formal.run
-    cover_depth : cycles within which every cover statement is reached; the assumptions are not void
+    cover_depth : cycles within which every cover statement is reached: the assumptions are not void
+    near_miss : in place of covers, a harness with a stricter claim, which must fail
     bugs : each has to make it fail
     free : registers that start from any value
     """
@@ -33,7 +34,8 @@ class Proof:
     harness: object
     mode: str
     depth: int = 1
-    cover_depth: int
+    cover_depth: int = 0
+    near_miss: object = None
     bugs: tuple
     free: tuple = ()
 
@@ -73,7 +75,8 @@ class MapIsBijection(Harness):
 
     def __init__(self, load, **geometry):
         super().__init__()
-        self.config = HbmConfig(**geometry)
+        # Of a HbmConfig, but with fewer rows than one may have.
+        self.config = SimpleNamespace(banks=16, page_bytes=1024, **geometry)
         self.map = load("address_map").AddressMap(self.config)
         self.bits = max(3, (self.map.lines - 1).bit_length())
         self.line = self.free(self.bits, "line")
@@ -242,7 +245,7 @@ class BufferKeepsOrder(Harness):
 SHORT = HbmSlots(
     rcd_read=3, rcd_write=2, rp=2, ras=4, rc=6, ccd_l=3, ccd_r=2, rrd_s=2, rrd_l=3, faw=10,
     read_to_precharge=2, write_to_precharge=5, write_to_read_s=4, write_to_read_l=5, read_to_write=3,
-    read_data=4, debt_step=9, rfc_all=7, rfc_bank=5, rref=3, init=4, mrd=2, cl_ck=4, cwl_ck=2)
+    read_data=4, debt_step=4, rfc_all=7, rfc_bank=5, rref=3, init=4, mrd=2, cl_ck=4, cwl_ck=2)
 
 
 class RulesOfTwoBanks(Harness):
@@ -418,11 +421,70 @@ class OneCommandABus(Harness):
         return m
 
 
+class RefreshInTime(Harness):
+    """Three banks under any traffic that the controller lets through: no bank ever owes more than 8 refreshes
+    (``most``: another bound, to show that debts do rise)."""
+
+    CONFIG = SimpleNamespace(stack_ids=1, banks=3)
+
+    def __init__(self, load, most=8):
+        super().__init__()
+        self.most = most
+        self.refresh = load("refresh").Refresh(self.CONFIG, SHORT)
+        self.machines = [load("bank").BankMachine(SHORT) for _ in range(3)]
+        self.pending, self.quiet = self.free(3, "pending"), self.free(1, "quiet")
+        self.row_op, self.row_bank = self.free(2, "row_op"), self.free(2, "row_bank")
+        self.column_op, self.column_bank = self.free(2, "column_op"), self.free(2, "column_bank")
+        self.auto = self.free(1, "auto")
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.refresh = refresh = self.refresh
+        since_row = Signal(4, init=15)  # slots since an activate or a refresh
+        rests = since_row >= max(SHORT.rref, SHORT.rrd_l)
+        wish = Cat(refresh.refresh, refresh.precharge) != 0
+        # Row bus: the wish of the refresh if it is forced; else anything, the wish among it.
+        by_refresh = wish & (refresh.forced | (self.row_op == 0))
+        rows = []
+        for n, bank in enumerate(self.machines):
+            m.submodules[f"bank{n}"] = bank
+            mine = (self.row_bank == n) & ~by_refresh & ~refresh.block[n]
+            here = (self.column_bank == n) & ~refresh.block[n] & ~bank.precharge
+            m.d.comb += [
+                bank.slot.eq(1), bank.auto.eq(self.auto),
+                bank.activate.eq(mine & (self.row_op == 1) & bank.activate_ok & rests),
+                bank.precharge.eq(Mux(by_refresh, refresh.precharge[n],
+                                      mine & (self.row_op == 2) & bank.precharge_ok)),
+                bank.refresh.eq(by_refresh & refresh.refresh[n]),
+                bank.read.eq(here & (self.column_op == 1) & bank.read_ok),
+                bank.write.eq(here & (self.column_op == 2) & bank.write_ok),
+                refresh.closed[n].eq(bank.closed), refresh.refreshable[n].eq(bank.activate_ok & rests),
+                refresh.closable[n].eq(bank.precharge_ok), refresh.served[n].eq(bank.refresh),
+            ]
+            rows += [bank.activate, bank.refresh]
+        m.d.comb += [refresh.slot.eq(1), refresh.running.eq(1), refresh.quiet.eq(self.quiet),
+                     refresh.pending.eq(self.pending)]
+        m.d.sync += since_row.eq(Mux(Cat(rows).any(), 1, Mux(since_row == 15, 15, since_row + 1)))
+
+        # What each bank owes, counted here again.
+        time, turn = Signal(range(SHORT.debt_step)), Signal(range(3))
+        last = time == SHORT.debt_step - 1
+        m.d.sync += [time.eq(Mux(last, 0, time + 1)),
+                     turn.eq(Mux(last, Mux(turn == 2, 0, turn + 1), turn))]
+        m.d.comb += Assert(refresh.due == last)
+        for n, bank in enumerate(self.machines):
+            debt = Signal(5, name=f"owes_{n}")
+            grows = last & (turn == n)
+            m.d.sync += debt.eq(debt + grows - (bank.refresh & ((debt != 0) | grows)))
+            m.d.comb += Assert(debt <= self.most)
+        return m
+
+
 PROOFS = {
     "address map": Proof(
         what="every line has one legal place, and every place one line: 3 pseudo-channels, 3 stack IDs, "
-             "64 rows",
-        harness=lambda load: MapIsBijection(load, pseudo_channels=3, stack_ids=3, rows=64),
+             "5 rows",
+        harness=lambda load: MapIsBijection(load, pseudo_channels=3, stack_ids=3, bank_groups=4, rows=5),
         mode="bounded", depth=2, cover_depth=2,
         bugs=(Bug(what="the quotient of a division is one bit short of exact", module="hw.hbm.address_map",
                   right="while limit * (-(1 << shift) % odd) >= 1 << shift:",
@@ -458,5 +520,11 @@ PROOFS = {
         bugs=(Bug(what="reads go while writes do", module="hw.hbm.scheduler",
                   right="Mux(writing, 0, self.read_ok & self.may_read & allowed)",
                   wrong="self.read_ok & self.may_read & allowed"),)),
+    "refresh age": Proof(
+        what="no bank owes more than 8 refreshes: three banks, any traffic, each owes one more in 12 slots",
+        harness=RefreshInTime, near_miss=lambda load: RefreshInTime(load, most=6), mode="bounded", depth=130,
+        bugs=(Bug(what="a bank has to be refreshed at a debt of 9, not 7", module="hw.hbm.refresh",
+                  right="must.eq((planes[0] & planes[1] & planes[2]) | planes[3])",
+                  wrong="must.eq(planes[3] & planes[0])"),)),
 }
 """All proofs, by name."""

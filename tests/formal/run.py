@@ -47,7 +47,7 @@ class Outcome:
     log: str
 
 
-def run(harness, ports, *, mode, depth, free=(), seconds=150):
+def run(harness, ports, *, mode, depth, free=(), seconds=400):
     """Run ``harness`` (an elaboratable with Assert, Assume, Cover).
 
     Parameters
