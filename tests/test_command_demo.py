@@ -116,6 +116,7 @@ def test_the_command_in_the_report_repeats_the_run(small, tmp_path, capsys):
     (["--model", "missing.gguf"], ["missing.gguf"]),
     (["--model", __file__], ["test_command_demo.py"]),
     (["--report", __file__], ["--report", "test_command_demo.py"]),
+    (["--report", f"{__file__}/below"], ["Not a directory", "test_command_demo.py/below"]),
     (["--bits", "8"], ["--bits"]),
 ])
 def test_bad_input_is_one_sentence(small, options, words, capsys, monkeypatch):

@@ -62,6 +62,7 @@ def command(prompt, tokens, mode, view, quick, preset_name, model, simulators, t
                          *(["--preset", preset_name] if preset_name != "full" else [])])
     parameters = _parameters(model, quick, prompt, tokens)
     directory = report or _new_directory()
+    directory.mkdir(parents=True, exist_ok=True)  # a place that cannot be written to is said at once
     figures = {"state": "not finished", "prompt": prompt, "mode": mode, "view": view,
                "layers": parameters.config.layers, "preset": preset_name, "simulators": simulators,
                "command": repeat}
@@ -231,7 +232,6 @@ def _wave_of_first(session, directory):
     name, x, w = session.products.first
     x, w = x[:config.accumulator_rows], w[:4 * config.cols]
     path = directory / "first-product.fst"
-    directory.mkdir(parents=True, exist_ok=True)
     with SimulatedEngine(config, waves=True, log=say) as engine:
         product = multiply(engine, x, w, wave=str(path))
         check(product, matmul(x, w), test=f"first product {name}")
@@ -241,7 +241,6 @@ def _wave_of_first(session, directory):
 
 def _save(directory, figures):
     """Write the report; the file appears whole or not at all."""
-    directory.mkdir(parents=True, exist_ok=True)
     path = directory / "report.json"
     part = path.with_suffix(".part")
     part.write_text(json.dumps(figures, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
