@@ -20,8 +20,8 @@ BURST_WORDS = 4
 
 POISON = 0b1111111
 """Flipped check bits of a word that is written although it is known to be bad. The syndrome is odd and no
-column, so that one more error makes it even and not zero: the word stays bad. With two flipped bits most single
-errors more would make it look like one that can be corrected."""
+column, so that one more error makes it even and not zero: the word stays bad. With two flipped bits, most
+single errors more would make it look like one that can be corrected."""
 
 
 def _columns():
