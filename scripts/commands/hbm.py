@@ -70,9 +70,10 @@ def command(pattern, microseconds, seed, picture, picture_ns, preset_name, overr
 
 def _print(found, picture):
     rows = [("bandwidth", f"{found.share:.2%} of the pins", f"{found.gb_s:.4g} GB/s"),
-            ("  of the bound by tFAW", f"{found.faw_share:.2%}", ""),
             ("row hits", f"{found.row_hits:.2%}", f"{found.activates:,} activates"),
             ("refreshes served / due", f"{found.refreshes_served:,} / {found.refreshes_due:,}", "")]
+    if found.pattern == "random32":
+        rows.insert(1, ("  of the bound by tFAW", f"{found.faw_share:.2%}", ""))
     if found.pattern == "loaded":
         rows.insert(1, ("  of the bulk read", f"{found.bulk_share:.2%}", ""))
     if found.latency_p50_ns is not None:

@@ -134,9 +134,26 @@ DEMO = [
     *_by_mode("demo.<mode>.logit_sqnr_db", "logit SQNR in dB"),
 ]
 
+HBM = [
+    Target(key="hbm.stream", at_least=0.95, what="one bulk read: share of the pins, refreshes served"),
+    *[Target(key=f"hbm.stream.{ccd}_{groups}", at_least=0.95,
+             what=f"the same with tCCD_L {ccd} CK and {groups} bank groups")
+      for ccd in (4, 7) for groups in (2, 4)],
+    Target(key="hbm.four_streams", at_least=0.93, what="four bulk reads at a time: share of the pins"),
+    Target(key="hbm.random32_over_faw", at_least=0.95,
+           what="random reads of 32 bytes: share of four activates in tFAW"),
+    Target(key="hbm.random256", at_least=0.85, what="random reads of 256 bytes: share of the pins"),
+    Target(key="hbm.mixed4k", at_least=0.75, what="runs of 4 KiB, read and written in turn: share of pins"),
+    Target(key="hbm.mixed64", what="random lines read or written: share of the pins"),
+    Target(key="hbm.idle_extra_cycles", at_most=8,
+           what="demand read of an idle channel: most tile cycles over the device's own minimum"),
+    Target(key="hbm.loaded_stream", at_least=0.90, what="bulk read beside demand reads: share of the pins"),
+    Target(key="hbm.loaded_p99_ns", at_most=250, what="latency of these demand reads, 99 %"),
+]
+
 SUITE = [
     Target(key="tests.minutes", at_most=20, noisy=True, what="make test on 2 cores, wall clock"),
 ]
 
-TARGETS = [*CONFIG, *NUMBERS, *MATRIX, *QUAD, *SIMULATION, *PLANTED, *DEMO, *SUITE]
+TARGETS = [*CONFIG, *NUMBERS, *MATRIX, *QUAD, *SIMULATION, *PLANTED, *HBM, *DEMO, *SUITE]
 """All targets, in the order of the table."""
