@@ -122,6 +122,9 @@ PLANTED = [
     Target(key="planted.matrix.total", at_least=10, what="bugs planted in the matrix engine"),
     Target(key="planted.matrix.caught", equals="=planted.matrix.total",
            what="of which the suite catches, naming the first wrong element"),
+    Target(key="planted.hbm.total", at_least=30, what="rules of the HBM device, a bug planted for each"),
+    Target(key="planted.hbm.caught", equals="=planted.hbm.total",
+           what="of which the device and the trace checker both name the rule"),
 ]
 
 DEMO = [
@@ -149,6 +152,11 @@ HBM = [
            what="demand read of an idle channel: most tile cycles over the device's own minimum"),
     Target(key="hbm.loaded_stream", at_least=0.90, what="bulk read beside demand reads: share of the pins"),
     Target(key="hbm.loaded_p99_ns", at_most=250, what="latency of these demand reads, 99 %"),
+    Target(key="hbm.random.requests", at_least=1_000_000,
+           what="random requests of all profiles, answers against the dictionary model"),
+    Target(key="hbm.random.errors", equals=0, what="of which wrong, lost, or with a broken timing rule"),
+    Target(key="hbm.faults.injected", at_least=10_000, what="faults put into the memory during traffic"),
+    Target(key="hbm.faults.silent", equals=0, what="answers that were wrong without saying so"),
 ]
 
 SUITE = [
