@@ -9,19 +9,31 @@ modules, which no simulator compiles in reasonable time. Hierarchy that repeats 
   name that the component gives as ``module_name``.
 
 The two views hold the same logic; tests run the same jobs on both.
+
+Amaranth writes a case statement for each choice and an adder as wide as its operands could need. A component
+that occurs often can ask for a leaner text with the class attribute ``simplified = True``; it then holds for
+what is placed below it too. Yosys makes choices expressions, drops bits that nobody reads and turns a choice
+in front of a register into its enable. Named signals stay. Verilator makes one body of code for all its
+instances where less is left to be named by itself (docs/simulation.md).
 """
 
 import gc
 import re
 from contextvars import ContextVar
 
+from amaranth._toolchain.yosys import find_yosys
 from amaranth.back import rtlil
-from amaranth.back import verilog as amaranth_verilog
 from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
 __all__ = ["place", "verilog"]
+
+#: Passes of Yosys for a module that asks to be simplified.
+SIMPLIFY = ("proc -norom", "memory_collect", "opt_clean", "wreduce", "opt_clean", "opt_dff -nosdff",
+            "opt_clean")
+#: Attributes by which Amaranth and Yosys remember where something came from.
+INTERNAL = ("generator", "top", "src", "amaranth.hierarchy", "amaranth.decoding")
 
 _emitter = ContextVar("emitter", default=None)
 
@@ -79,6 +91,8 @@ class _Emitter:
         self.texts = {}
         self.fast = {}
         self.origin = {}
+        self.simplified = []
+        self.simplifying = False
 
     def convert(self, component, name):
         ports = {}
@@ -97,13 +111,21 @@ class _Emitter:
             elif self.view == "fast" and hasattr(component, "fast_view"):
                 self.fast[name] = component.fast_view()
             else:
-                self.convert(component, name)
+                self._place(component, name)
         elif self.origin[name] != description:
             raise ValueError(f"module name {name!r} stands for two different components: "
                              f"{self.origin[name]!r} and {description!r}")
         # An instance elsewhere is no use of the Python object: say that it was not forgotten.
         component._MustUse__silence = True
         return Instance(name, **self._connections(component, name))
+
+    def _place(self, component, name):
+        outside = self.simplifying
+        self.simplifying = outside or getattr(component, "simplified", False)
+        if self.simplifying:
+            self.simplified.append(name)
+        self.convert(component, name)
+        self.simplifying = outside
 
     def _connections(self, component, name):
         """Every member of the signature, and the clock and reset the module asks for."""
@@ -124,7 +146,7 @@ class _Emitter:
         return connections
 
     def files(self):
-        text = amaranth_verilog._convert_rtlil_text("\n".join(self.texts.values()), strip_internal_attrs=True)
+        text = _write("\n".join(self.texts.values()), self.simplified)
         modules = {name: [] for name in self.texts}
         for module in re.findall(r"^(?:\(\*.*\*\)\n)*module .*?^endmodule\n", text, re.M | re.S):
             header = re.search(r"^module \\?([^\s(]+)", module, re.M).group(1)
@@ -134,3 +156,16 @@ class _Emitter:
         for fast in self.fast.values():
             files |= fast
         return files | {f"{name}.v": "\n".join(parts) for name, parts in modules.items()}
+
+
+def _write(text, simplified):
+    """Verilog of RTLIL, the modules named in ``simplified`` after the passes of ``SIMPLIFY``."""
+    without = " ".join(f"-remove {attribute}" for attribute in INTERNAL)
+    script = [f"read_rtlil <<rtlil\n{text}\nrtlil",
+              # Plain submodules have the name of their module in front.
+              *(f"{command} {name} {name}.*" for name in simplified for command in SIMPLIFY),
+              "proc -nomux -norom", "memory_collect", f"attrmap {without}", f"attrmap -modattr {without}",
+              "write_verilog -norename"]
+    # As in amaranth.back.verilog: the version, and the warnings about processes that are always translated.
+    yosys = find_yosys(lambda version: version >= (0, 40))
+    return yosys.run(["-q", "-"], "\n".join(script), ignore_warnings=True)

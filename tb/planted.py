@@ -116,8 +116,8 @@ PLANTED = {
         wrong="Mux(control.present[group], block, 0)"),
     "scale": Bug(
         what="scales of the next weights are used while rows of the pass before are on their way",
-        module="hw.matrix.foot", right="with m.If(self.swap_i):",
-        wrong="with m.If(self.swap_i | ~self.swap_i):"),
+        module="hw.matrix.foot", right="with m.If(swap):",
+        wrong="with m.If(swap | ~swap):"),
     "fresh": Bug(
         what="later columns of a quad start from what the job before left in the accumulators",
         module="hw.matrix.sequencer", right="self.fresh.eq(now.first & ~now.has_c)",

@@ -65,6 +65,8 @@ class QuadColumn(wiring.Component):
             "psum": Out(PSUM_BITS),
         })
 
+    simplified = True  # hw.emit
+
     @property
     def module_name(self):
         return f"quad_column_p{self.product_latency}"

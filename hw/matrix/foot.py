@@ -53,11 +53,28 @@ def foot_latency(config):
     return config.sum_latency + config.row_groups * config.add_latency
 
 
+class FootMode:
+    """What the feet need to know of the mode, as registers: it follows ``mode`` a cycle later."""
+
+    def __init__(self, m, mode):
+        self.wide_activations = Signal(name="mode_wide_activations", reset_less=True)
+        self.wide_weights = Signal(name="mode_wide_weights", reset_less=True)
+        self.last_bit = Signal(signed(6), name="mode_last_bit", reset_less=True)
+        wide_activations, wide_weights = mode != Mode.MXFP4_MXFP4, mode == Mode.MXFP8_MXFP8
+        m.d.sync += [
+            self.wide_activations.eq(wide_activations), self.wide_weights.eq(wide_weights),
+            self.last_bit.eq(Mux(wide_weights, LAST_BIT[Mode.MXFP8_MXFP8],
+                                 Mux(wide_activations, LAST_BIT[Mode.MXFP8_MXFP4],
+                                     LAST_BIT[Mode.MXFP4_MXFP4]))),
+        ]
+
+
 class Foot(wiring.Component):
     """Everything below one quad column, for four columns 4 q ... 4 q + 3 of the unit.
 
     For each row of activations: take the sums out of each row group's psum, apply both scales, round once,
-    add to the accumulator in order of the row groups. Control and scales hop east from foot to foot.
+    add to the accumulator in order of the row groups. Control and scales hop east from foot to foot. As in a
+    quad column, what enters is registered before it is used, all but ``psum``, which is a register already.
 
     Parameters
     ----------
@@ -67,9 +84,10 @@ class Foot(wiring.Component):
     Members
     -------
     mode : In(Mode)
+        Constant while anything is in flight, and one cycle before.
     psum : In(60 * row_groups), row group 0 first
-    row_i, row_o : In, Out of row_wave(config), one cycle apart; row_i goes with psum
-    scale_i, scale_o : In, Out of scale_wave(config), one cycle apart
+    row_i, row_o : In, Out of row_wave(config), one cycle apart; row_o goes with psum
+    scale_i, scale_o : In, Out of scale_wave(config), one cycle apart; scale_o.quad is one less
     swap_i, swap_o : In, Out(1), one cycle apart; one cycle ahead of the first row with the new scales
     preset_valid, preset_row, preset_data : In(1), In, In(128)
         Write of accumulators with rows of C, while no row is on its way. NaN become canonical.
@@ -92,6 +110,8 @@ class Foot(wiring.Component):
             "read_enable": In(1), "read_row": In(row["output_row"].width), "read_data": Out(128),
         })
 
+    simplified = True  # hw.emit
+
     @property
     def module_name(self):
         c = self.config
@@ -101,50 +121,45 @@ class Foot(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.d.sync += [self.row_o.eq(self.row_i), self.scale_o.eq(self.scale_i), self.swap_o.eq(self.swap_i)]
-        token = data.View(scale_wave(config), self.scale_i)
-        self._pass_on(m, token)
-        row = data.View(row_wave(config), self.row_i)
-
-        rounded = [self._rounded(m, g, token, row) for g in range(config.row_groups)]
+        mode = FootMode(m, self.mode)
+        scale, swap = Signal(scale_wave(config).size), Signal()
+        m.d.sync += [scale.eq(self.scale_i), swap.eq(self.swap_i)]
+        token = data.View(scale_wave(config), scale)
 
         # The row's control, by cycles since its sums stood at the foot.
-        ages = [row]
-        for age in range(foot_latency(config)):
-            later = Signal(row_wave(config).size, name=f"row_age{age + 1}", reset_less=age > 0)
-            m.d.sync += later.eq(ages[-1].as_value())
-            ages.append(data.View(row_wave(config), later))
+        ages, younger = [], self.row_i
+        for age in range(foot_latency(config) + 1):
+            row = Signal(row_wave(config).size, name=f"row_age{age}", reset_less=age > 0)
+            m.d.sync += row.eq(younger)
+            ages.append(data.View(row_wave(config), row))
+            younger = row
+        m.d.comb += [self.row_o.eq(ages[0]), self.swap_o.eq(swap), self.scale_o.eq(scale),
+                     data.View(scale_wave(config), self.scale_o).quad.eq(token.quad - 1)]
+
+        rounded = [self._rounded(m, g, token, swap, ages[0], mode) for g in range(config.row_groups)]
 
         totals, outputs = self._memories(m, ages[-1])
         read = ages[config.sum_latency - 1]
         m.d.comb += totals.read.addr.eq(read.row)
         kept = [totals.read.data[32 * lane:32 * lane + 32] for lane in range(4)]
 
-        sums = self._add(m, ages, kept, rounded)
-        self._write(m, ages[-1], sums, totals, outputs)
+        sums = self._add(m, ages, kept, rounded, mode)
+        self._write(m, ages[-1], sums, mode, totals, outputs)
         return m
 
-    def _pass_on(self, m, token):
-        """Count the load token down on its way east."""
-        m.d.sync += data.View(scale_wave(self.config), self.scale_o).quad.eq(token.quad - 1)
-
-    def _rounded(self, m, group, token, row):
+    def _rounded(self, m, group, token, swap, row, mode):
         """Binary32 of the four slots' block sums, ``sum_latency`` cycles after ``row``."""
         mine = token.quad == 0
-        wide_activations = self.mode != Mode.MXFP4_MXFP4
-        wide_weights = self.mode == Mode.MXFP8_MXFP8
         psum = self.psum[PSUM_BITS * group:PSUM_BITS * (group + 1)]
         sums = {
-            0: Mux(wide_weights, field(psum, LANES[0], 42),
-                   Mux(wide_activations, field(psum, LANES[0], 28), field(psum, LANES[0], 14))),
-            1: Mux(wide_activations, field(psum, LANES[1], 28), field(psum, LANES[1], 14)),
+            0: Mux(mode.wide_weights, field(psum, LANES[0], 42),
+                   Mux(mode.wide_activations, field(psum, LANES[0], 28), field(psum, LANES[0], 14))),
+            1: Mux(mode.wide_activations, field(psum, LANES[1], 28), field(psum, LANES[1], 14)),
             2: field(psum, LANES[2], 14),
             3: field(psum, LANES[3], 14),
         }
-        last_bit = Mux(wide_weights, LAST_BIT[Mode.MXFP8_MXFP8],
-                       Mux(wide_activations, LAST_BIT[Mode.MXFP8_MXFP4], LAST_BIT[Mode.MXFP4_MXFP4]))
         offset = Signal(signed(10), name=f"g{group}_offset")
-        m.d.comb += offset.eq(row.scale[group] + last_bit - 254)
+        m.d.comb += offset.eq(row.scale[group] + mode.last_bit - 254)
         results = []
         for slot in range(4):
             name = f"g{group}_slot{slot}"
@@ -152,7 +167,7 @@ class Foot(wiring.Component):
             active = Signal(9, name=f"{name}_scale", reset_less=True)
             with m.If(mine & (token.low if slot < 2 else token.high)):
                 m.d.sync += shadow.eq(Cat(token.scale[group][slot % 2], token.nan[group][slot % 2]))
-            with m.If(self.swap_i):
+            with m.If(swap):
                 m.d.sync += active.eq(shadow)
             rounder = SumToFloat32(width=SUM_BITS[slot], latency=self.config.sum_latency)
             emit.place(m, f"{name}_round", rounder)
@@ -162,17 +177,16 @@ class Foot(wiring.Component):
             results.append(rounder.o)
         return results
 
-    def _add(self, m, ages, kept, rounded):
+    def _add(self, m, ages, kept, rounded, mode):
         """Add the row groups' blocks to the accumulators, in order of k. Returns the four slots' results."""
         config = self.config
         at = config.sum_latency
-        is_wide = self.mode != Mode.MXFP4_MXFP4
         subtile = ages[at].subtile
         by_slot = [
-            Mux(self.mode == Mode.MXFP8_MXFP8,
+            Mux(mode.wide_weights,
                 Mux(subtile[1], Mux(subtile[0], kept[3], kept[2]), Mux(subtile[0], kept[1], kept[0])),
-                Mux(is_wide & subtile[0], kept[2], kept[0])),
-            Mux(is_wide & subtile[0], kept[3], kept[1]), kept[2], kept[3],
+                Mux(mode.wide_activations & subtile[0], kept[2], kept[0])),
+            Mux(mode.wide_activations & subtile[0], kept[3], kept[1]), kept[2], kept[3],
         ]
         results = []
         for slot in range(4):
@@ -207,26 +221,34 @@ class Foot(wiring.Component):
                      self.read_data.eq(outputs.read.data)]
         return totals, outputs
 
-    def _write(self, m, row, sums, totals, outputs):
+    def _write(self, m, row, sums, mode, totals, outputs):
         """Lane j holds column 4 q + j, whatever the mode."""
-        word, mask = Signal(128), Signal(4)
-        with m.Switch(self.mode):
-            with m.Case(Mode.MXFP4_MXFP4):
-                m.d.comb += [word.eq(Cat(*sums)), mask.eq(0xF)]
-            with m.Case(Mode.MXFP8_MXFP4):
-                m.d.comb += [word.eq(Cat(sums[0], sums[1], sums[0], sums[1])),
-                             mask.eq(Mux(row.subtile[0], 0xC, 0x3))]
-            with m.Default():
-                m.d.comb += [word.eq(Cat(*(sums[0] for _ in range(4)))), mask.eq(1 << row.subtile)]
+        # What is used twice has a name: Verilator would make up another one in each foot.
+        results = [Signal(32, name=f"result{slot}") for slot in range(4)]
+        odd, mask = Signal(32, name="result_odd"), Signal(4, name="result_mask")
+        m.d.comb += [
+            *(result.eq(value) for result, value in zip(results, sums, strict=True)),
+            odd.eq(Mux(mode.wide_weights, results[0], results[1])),
+            mask.eq(Mux(mode.wide_weights, 1 << row.subtile,
+                        Mux(mode.wide_activations, Mux(row.subtile[0], 0xC, 0x3), 0xF))),
+        ]
+        word = Cat(results[0], odd, Mux(mode.wide_activations, results[0], results[2]),
+                   Mux(mode.wide_activations, odd, results[3]))
+
+        preset_valid = Signal(name="preset_write")
+        preset_row = Signal.like(self.preset_row, name="preset_write_row", reset_less=True)
+        given = Signal(128, name="preset_given", reset_less=True)
+        m.d.sync += [preset_valid.eq(self.preset_valid), preset_row.eq(self.preset_row),
+                     given.eq(self.preset_data)]
         preset = Signal(128)
         for lane in range(4):
-            value = self.preset_data[32 * lane:32 * lane + 32]
+            value = given[32 * lane:32 * lane + 32]
             is_nan = value[23:31].all() & value[:23].any()
             m.d.comb += preset[32 * lane:32 * lane + 32].eq(Mux(is_nan, CANONICAL_NAN, value))
         m.d.comb += [
-            totals.write.addr.eq(Mux(self.preset_valid, self.preset_row, row.row)),
-            totals.write.data.eq(Mux(self.preset_valid, preset, word)),
-            totals.write.en.eq(Mux(self.preset_valid, 0xF, Mux(row.valid & ~row.emit, mask, 0))),
+            totals.write.addr.eq(Mux(preset_valid, preset_row, row.row)),
+            totals.write.data.eq(Mux(preset_valid, preset, word)),
+            totals.write.en.eq(Mux(preset_valid, 0xF, Mux(row.valid & ~row.emit, mask, 0))),
             outputs.write.addr.eq(row.output_row),
             outputs.write.data.eq(word),
             outputs.write.en.eq(Mux(row.valid & row.emit, mask, 0)),

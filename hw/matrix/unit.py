@@ -95,7 +95,7 @@ class Unit(wiring.Component):
         ]
         to_foot = edge_to_foot(config)
         load = delayed(m, "load", Cat(sequencer.low, sequencer.high, sequencer.quad), 1, reset_less=False)
-        swap = delayed(m, "swap", sequencer.swap, to_foot - 1, reset_less=False)
+        swap = delayed(m, "swap", sequencer.swap, to_foot - 2, reset_less=False)
         early_swap = delayed(m, "array_swap", sequencer.swap, 1, reset_less=False)
 
         row = Signal(row_wave(config))
@@ -130,8 +130,8 @@ class Unit(wiring.Component):
             ]
             psums.append(array.psum)
 
-        row_west = delayed(m, "row", row.as_value(), to_foot)
-        scale_west = delayed(m, "scale", scale.as_value(), to_foot - 1)
+        row_west = delayed(m, "row", row.as_value(), to_foot - 1)
+        scale_west = delayed(m, "scale", scale.as_value(), to_foot - 2)
         completed = delayed(m, "completed", sequencer.completed,
                             to_foot + config.cols // 4 - 1 + foot_latency(config) + 1, reset_less=False)
         m.d.comb += output.completed.eq(completed)
