@@ -29,6 +29,7 @@ __all__ = ["Bench", "BuildError", "Options", "build", "build_root", "config_hash
 
 JOBS = min(os.cpu_count() or 1, 4)
 SINGLE_FILE_BYTES = 1_000_000  # of generated C++
+SHARED_STATEMENTS = 300  # of a function, roughly, where instances share code
 KEPT = 60  # builds
 
 
@@ -56,6 +57,9 @@ class Options:
     hierarchical : tuple[str, ...]
         Verilog modules that Verilator compiles by themselves, once however often they occur. Quicker to build
         where there are many; signals inside them can be neither probed nor traced.
+    shared : tuple[str, ...]
+        Verilog modules that occur often. Verilator merges functions of their instances that are equal to the
+        letter, so functions are kept short: what differs then spoils little.
     probes : tuple[str, ...]
         Signals below the design that are kept visible and read when a run fails: ``"dispatcher.state"``.
     verilator_args : tuple[str, ...]
@@ -90,6 +94,8 @@ class Options:
             args += ["--trace-fst", "--trace-structs"]
         if self.hierarchical:
             args.append("--hierarchical")
+        if self.shared:
+            args += ["--output-split-cfuncs", str(SHARED_STATEMENTS)]
         if self.threads > 1:
             args += ["--threads", str(self.threads)]
         return args + list(self.verilator_args)
