@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scripts.figures.collect import ROOT, FigureError
-from scripts.figures.targets import TARGETS, Target
+from scripts.figures.targets import MISSED, TARGETS, Target
 from scripts.report import format_cell
 
 README = ROOT / "README.md"
@@ -29,7 +29,9 @@ def rows(figures: Mapping[str, object], targets: Sequence[Target] = TARGETS) -> 
 def markdown(figures: Mapping[str, object], targets: Sequence[Target] = TARGETS) -> str:
     """The table as it stands in README.md."""
     lines = ["| figure | what | asked | measured | state |", "|---|---|---|---|---|"]
-    for key, what, asked, measured, state in rows(figures, targets):
+    for target, (key, what, asked, measured, state) in zip(targets, rows(figures, targets), strict=True):
+        if target.beyond and state == MISSED:
+            state = f"missed ([why]({target.beyond}))"
         lines.append(f"| `{key}` | {what} | {asked} | {measured} | {state} |")
     return "\n".join(lines)
 
