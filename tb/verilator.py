@@ -96,6 +96,8 @@ class Runner(cocotb_runner.Verilator):
         verilate[at:at + 1] = own
         if self.options.hierarchical:
             make[make.index("Vtop.mk")] = "Vtop_hier.mk"
+        # The makefile's own scripts: another python3 of PATH would meet the runner's PYTHONPATH of this one.
+        make.append(f"PYTHON3={sys.executable}")
         make += [f"OPT_FAST={self.options.optimise}", f"OPT_GLOBAL={self.options.optimise}", "OPT_SLOW=-O0"]
         return [verilate, make]
 

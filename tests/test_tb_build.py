@@ -179,3 +179,14 @@ def test_hierarchical_build_gives_the_same_bits():
     with Simulator(bench) as simulator:
         result = simulator.run({"i__0": words}, {"o": 100}, stalls=Stalls(probability=0.3))
     assert np.array_equal(sums(result)[0], expected)
+
+
+def test_another_python_of_path_is_not_used(tmp_path, monkeypatch):
+    # Verilator's makefile runs Python for a small model; the one it finds first need not be ours.
+    other = tmp_path / "bin" / "python3"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\necho the wrong python\nexit 1\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{other.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(build_module, "build_root", lambda: tmp_path / "build")
+    assert build(Relay(), name="relay", log=None).seconds > 0
