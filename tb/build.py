@@ -195,7 +195,7 @@ def build(component, *, name, options=None, config=None, constants=None, log=Non
     support = support_sources()
     versions = tool_versions()
     key = _hash({"files": files, "support": support, "versions": versions,
-                 "options": dataclasses.asdict(options)})
+                 "options": dataclasses.asdict(options), "arguments": options.arguments()})
     root = build_root()
     directory = root / f"{name}-{key}"
     seconds = 0.0
