@@ -1,10 +1,41 @@
 """Options which several commands share."""
 
+import difflib
+import math
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 
-from hw.config import MODES, PRESETS, ChipConfig, ConfigError, preset, with_overrides
+from hw.config import MODES, PRESETS, ChipConfig, ConfigError, field_paths, preset, with_overrides
+
+
+class OutputFile(click.Path):
+    """A file to write, of one suffix, in a directory that takes it: said before a long run, not after."""
+
+    def __init__(self, suffix: str):
+        super().__init__(dir_okay=False, writable=True)
+        self.suffix = suffix
+
+    def convert(self, value, param, ctx):
+        name = super().convert(value, param, ctx)
+        path = Path(name)
+        if path.suffix != self.suffix:
+            self.fail(f"{name!r} must end in {self.suffix}", param, ctx)
+        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+            self.fail(f"{name!r} must be in a directory that exists and can be written to", param, ctx)
+        return name
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers; NaN, which compares with nothing, is in none."""
+
+    def convert(self, value, param, ctx):
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not in the range {self._describe_range()}.", param, ctx)
+        return number
 
 
 def config_options(default: str) -> Callable:
@@ -30,7 +61,15 @@ def chosen_config(preset_name: str, overrides: tuple[str, ...]) -> ChipConfig:
         if field in changed:
             raise ConfigError("field", field, "given only once")
         changed[field] = value
-    return with_overrides(preset(preset_name), changed)
+    chip = preset(preset_name)
+    paths = field_paths(chip)
+    for field in changed:
+        if not any(path == field or path.endswith(f".{field}") for path in paths):
+            ends = [*paths, *(path.split(".", 1)[-1] for path in paths)]
+            close = difflib.get_close_matches(field, ends, cutoff=0.5)
+            such = f", such as {', '.join(close)}" if close else ""
+            raise ConfigError("--set", field, f"a field that `jalapeno config` lists{such}")
+    return with_overrides(chip, changed)
 
 
 def mode_option(default: str = "mxfp8_mxfp4") -> Callable:

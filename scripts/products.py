@@ -11,7 +11,7 @@ import numpy as np
 from golden.formats import MXTensor
 from hw.config import ChipConfig, config_hash
 from scripts.cli import CheckFailed
-from scripts.options import chosen_config, config_options
+from scripts.options import OutputFile, chosen_config, config_options
 from scripts.report import json_option, print_json, print_table, progress
 
 OUTPUTS = ("binary32", "mxfp4", "mxfp8")
@@ -31,9 +31,24 @@ class UnitRun(click.ParamType):
     def convert(self, value, param, ctx):
         first, _, count = str(value).partition(":")
         try:
-            return int(first), int(count or 1)
+            run = int(first), int(count or 1)
         except ValueError:
-            self.fail(f"{value!r} is not FIRST:COUNT, such as 0:4", param, ctx)
+            run = (-1, 0)
+        if run[0] < 0 or run[1] < 1:
+            self.fail(f"{value!r} is not FIRST:COUNT, such as 0:4, with FIRST from 0 and COUNT from 1",
+                      param, ctx)
+        return run
+
+
+def _name_bugs(context, parameter, value):
+    """`--plant list`: the bugs and what they are, whatever else is on the command line."""
+    if value == "list":
+        from tb.planted import PLANTED
+
+        for name, bug in PLANTED.items():
+            click.echo(f"{name:12} {bug.what}")
+        context.exit()
+    return value
 
 
 def product_options(default_preset: str = "small") -> Callable:
@@ -49,9 +64,9 @@ def product_options(default_preset: str = "small") -> Callable:
                      help="Of the random operands and stalls."),
         click.option("--c", "has_c", is_flag=True, help="Start from a random C instead of from nothing."),
         click.option("--stalls", is_flag=True, help="Random stalls on every stream."),
-        click.option("--wave", type=click.Path(dir_okay=False, writable=True), metavar="FILE.fst",
+        click.option("--wave", type=OutputFile(".fst"), metavar="FILE.fst",
                      help="Keep the waveform (another, slower build of the simulation)."),
-        click.option("--plant", metavar="BUG",
+        click.option("--plant", metavar="BUG", callback=_name_bugs, is_eager=True,
                      help="Simulate an engine with this bug, to see how it shows (docs/debugging.md); "
                           "`--plant list` names all."),
         json_option,
@@ -152,8 +167,7 @@ def _planted(settings: Settings):
 
     bug = PLANTED.get(settings.plant)
     if bug is None:
-        names = "; ".join(f"{name}: {bug.what}" for name, bug in PLANTED.items())
-        raise ValueError(f"plant is {settings.plant!r}; the bugs are {names}")
+        raise ValueError(f"plant is {settings.plant!r}; must be one of {', '.join(PLANTED)}")
     if settings.view != "rtl":
         raise ValueError(f"view is {settings.view!r}; --plant needs --view rtl")
     return planted_engine(settings.plant, settings.chip.tile.matrix)

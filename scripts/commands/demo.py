@@ -12,6 +12,7 @@ import click
 
 from hw.config import MODES, PRESETS, preset
 from scripts.cli import CheckFailed
+from scripts.options import FiniteRange
 from scripts.report import json_option, print_json, print_table, progress
 
 PROMPT = "The capital of France is"
@@ -34,7 +35,7 @@ TOKENS = {"rtl": 4, "fast": 16}
               help="Another model of the LLaMA type; SmolLM2-135M by default.")
 @click.option("--simulators", type=click.IntRange(1, 16), default=os.cpu_count() or 1, show_default=True,
               help="Simulations of the engine, side by side; columns of each product are shared out.")
-@click.option("--temperature", type=click.FloatRange(0, 100), default=0.0, show_default=True,
+@click.option("--temperature", type=FiniteRange(0, 100), default=0.0, show_default=True,
               help="0 takes the most likely token; above, tokens are drawn.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the draws.")
 @click.option("--wave/--no-wave", "with_wave", default=True, show_default=True,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from scripts.options import chosen_config, config_options
+from scripts.options import FiniteRange, OutputFile, chosen_config, config_options
 from scripts.report import json_option, print_json, print_table, progress
 
 PATTERNS = ("stream", "four_streams", "random32", "random256", "mixed4k", "mixed64", "idle", "loaded")
@@ -13,12 +13,12 @@ PATTERNS = ("stream", "four_streams", "random32", "random256", "mixed4k", "mixed
 
 @click.command()
 @click.option("--pattern", type=click.Choice(PATTERNS), required=True, help="What is read and written.")
-@click.option("--microseconds", type=float, default=120.0, show_default=True,
-              help="Time that the traffic would take at full bandwidth, from 20 on.")
+@click.option("--microseconds", type=FiniteRange(20, 10_000), default=120.0, show_default=True,
+              help="Time that the traffic would take at full bandwidth.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of random addresses.")
-@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path),
+@click.option("--picture", type=OutputFile(".png"),
               help="PNG of the command timeline; without it, in a directory of its own below runs/.")
-@click.option("--picture-ns", type=click.FloatRange(50, 20_000), default=1000.0, show_default=True,
+@click.option("--picture-ns", type=FiniteRange(50, 20_000), default=1000.0, show_default=True,
               help="Time that the picture shows, from the middle of the run.")
 @config_options(default="small")
 @json_option
@@ -26,8 +26,9 @@ def command(pattern, microseconds, seed, picture, picture_ns, preset_name, overr
     """Send a traffic pattern to the HBM slice and measure at the pins of the memory.
 
     The slice is RTL; the devices beside it check every timing rule, and end the run with a sentence if one
-    is broken. Bandwidth is the share of the pins that carry data, refreshes included, over the middle of the
-    run, where as many refreshes are served as fall due.
+    is broken. Bandwidth is the share of the pins that carry data, refreshes included, over a window
+    in the middle of the run; refreshes served in it stand beside those that fell due, and differ by what was
+    postponed or caught up (at most 8 a bank).
 
     \b
     stream        one long bulk read
@@ -58,7 +59,7 @@ def command(pattern, microseconds, seed, picture, picture_ns, preset_name, overr
             directory = new_run(f"hbm {pattern}", {"pattern": pattern, "seed": seed,
                                                    "figures": measured.measurement.as_dict()})
             picture = Path(directory) / "timeline.png"
-        draw(picture, measured, config, length_ns=picture_ns,
+        draw(Path(picture), measured, config, length_ns=picture_ns,
              title=f"{pattern}, pseudo-channel 0: {measured.measurement.share:.1%} of the pins")
         advance(1)
     figures = measured.measurement.as_dict() | {"picture": str(picture)}
@@ -84,6 +85,6 @@ def _print(found, picture):
         rows.append(("over the device's minimum", f"{found.idle_extra_cycles:.1f} tile cycles (most)",
                      f"{cases}; {found.idle_samples} of {found.demand_reads} reads met no refresh"))
     where = "1 pseudo-channel" if found.pseudo_channels == 1 else f"{found.pseudo_channels} pseudo-channels"
-    print_table(f"{found.pattern} on {where}, {found.window_ns / 1000:.1f} us",
+    print_table(f"{found.pattern} on {where}, a window of {found.window_ns / 1000:.1f} us",
                 ("figure", "value", "and"), rows)
     print(f"  timeline: {picture}")

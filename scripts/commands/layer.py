@@ -96,7 +96,8 @@ def _multiply(model, name: str, rows: int, mode: str | None, settings: Settings)
             error = np.sum(np.square(y - ideal))
             signal = np.sum(np.square(ideal))
         if not (np.isfinite(error) and error > 0 and signal > 0):
-            return {}
+            why = "nothing is lost" if error == 0 else "none: not every element of the product is a number"
+            return {"sqnr_db": None, "notes": notes | {"signal to noise": why if signal else "none: Y is 0"}}
         decibels = 10 * math.log10(signal / error)
         return {"sqnr_db": decibels, "notes": notes | {
             "signal to noise": f"{decibels:.1f} dB against the same product in binary64, nothing quantised"}}

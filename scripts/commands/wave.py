@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from scripts.options import OutputFile
 from scripts.report import json_option, print_json, print_table
 
 
@@ -18,7 +19,7 @@ def _may_open() -> bool:
 @click.command()
 @click.option("--open/--no-open", "opens", default=None,
               help="Open a viewer (Surfer or GTKWave); by default where there is a terminal and a display.")
-@click.option("--picture", type=click.Path(dir_okay=False, writable=True), metavar="FILE.png",
+@click.option("--picture", type=OutputFile(".png"), metavar="FILE.png",
               help="Draw the wave around the failure into a file.")
 @click.option("--signal", "signals", multiple=True, metavar="NAME",
               help="A signal of the picture, as named in the wave; may be repeated.")
