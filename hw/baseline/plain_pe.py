@@ -4,6 +4,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..matrix.quad import hop_members, hop_registers
+
 __all__ = ["Activation", "PlainPE", "PlainRow", "Weight", "SUM_BITS"]
 
 SUM_BITS = 14  # 32 products of E2M1 by E2M1, in quarters (docs/numbers.md section 2)
@@ -64,17 +66,11 @@ class PlainPE(wiring.Component):
     def __init__(self):
         hops = {"activation": data.Layout.cast(Activation).size, "weight": data.Layout.cast(Weight).size,
                 "load": 1, "swap": 1}
-        members = {"psum_i": In(SUM_BITS), "psum_o": Out(SUM_BITS)}
-        for name, width in hops.items():
-            members |= {f"{name}_i": In(width), f"{name}_o": Out(width)}
-        super().__init__(members)
+        super().__init__({"psum_i": In(SUM_BITS), "psum_o": Out(SUM_BITS), **hop_members(**hops)})
 
     def elaborate(self, platform):
         m = Module()
-        for name in ("activation", "weight", "load", "swap"):
-            register = Signal.like(getattr(self, f"{name}_i"), name=name, reset_less=True)
-            m.d.sync += register.eq(getattr(self, f"{name}_i"))
-            m.d.comb += getattr(self, f"{name}_o").eq(register)
+        hop_registers(m, self, "activation", "weight", "load", "swap")
         weight = held_weight(m, "pe", data.View(Weight, self.weight_o), self.load_o, self.swap_o)
         m.d.comb += self.psum_o.eq(multiply_add(m, "pe", data.View(Activation, self.activation_o), weight,
                                                 self.psum_i))
@@ -91,17 +87,11 @@ class PlainRow(wiring.Component):
     def __init__(self):
         hops = {"activation": data.Layout.cast(Activation).size, "weight": 2 * data.Layout.cast(Weight).size,
                 "load": 2, "swap": 1}
-        members = {"psum_i": In(4 * SUM_BITS), "psum_o": Out(4 * SUM_BITS)}
-        for name, width in hops.items():
-            members |= {f"{name}_i": In(width), f"{name}_o": Out(width)}
-        super().__init__(members)
+        super().__init__({"psum_i": In(4 * SUM_BITS), "psum_o": Out(4 * SUM_BITS), **hop_members(**hops)})
 
     def elaborate(self, platform):
         m = Module()
-        for name in ("activation", "weight", "load", "swap"):
-            register = Signal.like(getattr(self, f"{name}_i"), name=name, reset_less=True)
-            m.d.sync += register.eq(getattr(self, f"{name}_i"))
-            m.d.comb += getattr(self, f"{name}_o").eq(register)
+        hop_registers(m, self, "activation", "weight", "load", "swap")
         pair = data.View(data.ArrayLayout(Weight, 2), self.weight_o)
         sums = []
         for column in range(4):

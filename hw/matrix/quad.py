@@ -37,7 +37,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 __all__ = ["ActivationWord", "WeightWord", "Weights", "Fields", "Quad", "PSUM_BITS", "LANES", "field",
-           "quad_row"]
+           "hop_members", "hop_registers", "quad_row"]
 
 LANE_BITS = 15  # a guard bit and a sum of 14 bits
 PSUM_BITS = 4 * LANE_BITS
@@ -167,6 +167,20 @@ def quad_row(m, name, activation, weights, psum, fields, product_latency):
     return word("psum", ((psum | (term & fields.guards)) + term) & fields.sums, PSUM_BITS, stage=True)
 
 
+def hop_members(**widths):
+    """Members ``<name>_i`` and ``<name>_o`` of operands that hop through a component, by name and width."""
+    return {f"{name}_{side}": flow(width) for name, width in widths.items() for side, flow in
+            (("i", In), ("o", Out))}
+
+
+def hop_registers(m, component, *names):
+    """The registers between these members of ``component``."""
+    for name in names:
+        register = Signal.like(getattr(component, f"{name}_i"), name=name, reset_less=True)
+        m.d.sync += register.eq(getattr(component, f"{name}_i"))
+        m.d.comb += getattr(component, f"{name}_o").eq(register)
+
+
 class Quad(wiring.Component):
     """One quad with its hop registers: the unit of area, and of the exhaustive tests.
 
@@ -185,18 +199,12 @@ class Quad(wiring.Component):
         self.product_latency = product_latency
         hops = {"activation": data.Layout.cast(ActivationWord).size,
                 "weight": data.Layout.cast(WeightWord).size, "load": 2, "swap": 1}
-        members = {"wide_activations": In(1), "wide_weights": In(1), "psum_i": In(PSUM_BITS),
-                   "psum_o": Out(PSUM_BITS)}
-        for name, width in hops.items():
-            members |= {f"{name}_i": In(width), f"{name}_o": Out(width)}
-        super().__init__(members)
+        super().__init__({"wide_activations": In(1), "wide_weights": In(1), "psum_i": In(PSUM_BITS),
+                          "psum_o": Out(PSUM_BITS), **hop_members(**hops)})
 
     def elaborate(self, platform):
         m = Module()
-        for name in ("activation", "weight", "load", "swap"):
-            register = Signal.like(getattr(self, f"{name}_i"), name=name, reset_less=True)
-            m.d.sync += register.eq(getattr(self, f"{name}_i"))
-            m.d.comb += getattr(self, f"{name}_o").eq(register)
+        hop_registers(m, self, "activation", "weight", "load", "swap")
         weights = Weights(m, "quad", data.View(WeightWord, self.weight_o), self.load_o[0], self.load_o[1],
                           self.swap_o, self.wide_activations, self.wide_weights)
         fields = Fields(m, self.wide_activations, self.wide_weights, registered=False)
