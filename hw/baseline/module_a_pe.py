@@ -43,6 +43,8 @@ class QuadPE(wiring.Component):
                           weight=data.Layout.cast(WeightWord).size, control=len(CONTROL)),
         })
 
+    simplified = True  # hw.emit; as the columns are
+
     @property
     def module_name(self):
         return f"quad_pe_p{self.product_latency}"

@@ -22,9 +22,9 @@ SIZES = {"32x32": {"quads": 8, "arrays": 1}, "64x64": {"quads": 16, "arrays": 2}
 TRAFFIC = "prefill.mxfp4_mxfp4"
 CYCLES = 4_000
 ROUNDS = 7
-#: Modules that Verilator keeps apart, so that instances share code. For an array of modules it is the quicker
-#: way too: in line, all quads of a unit become one body of code.
-SHARED = {"columns": "quad_column_p1", "modules": "quad_pe_p1"}
+#: Modules that Verilator keeps apart, so that instances share code. Each structure has what suits it best: an
+#: array of modules is quicker in line (docs/decisions/0006).
+SHARED = {"columns": ("quad_column_p1",), "modules": ()}
 
 
 class Bench(Arrays):
@@ -65,7 +65,7 @@ def compare(*, quads, arrays, cycles=CYCLES, rounds=ROUNDS, structures=("columns
         for name in structures:
             design = Bench(array=kinds[name], quads=quads, arrays=arrays)
             bench = build(design, name=f"structure_{name}", log=log,
-                          options=Options(optimise="-O2", shared=(SHARED[name],)))
+                          options=Options(optimise="-O2", shared=SHARED[name]))
             simulators[name] = Simulator(bench).__enter__()
         for _ in range(rounds):
             sums = []
