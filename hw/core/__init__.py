@@ -1,0 +1,1 @@
+"""The slice core: out-of-order RV64IM (docs/core.md)."""
