@@ -11,7 +11,8 @@ from .address import ADDRESS_BITS
 
 __all__ = [
     "AluOp", "BranchOp", "Cause", "ControlKind", "Decoded", "DivOp", "LineRequest", "LineResponse",
-    "LineStatus", "Resolve", "Restart", "SourceA", "SystemOp", "Trap", "Unit", "age_bits", "bundle", "younger",
+    "LineStatus", "Resolve", "Restart", "SourceA", "SystemOp", "Trap", "Unit", "age_bits", "bundle",
+    "younger",
 ]
 
 HISTORY_BITS = 16
