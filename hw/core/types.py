@@ -10,9 +10,9 @@ from amaranth.lib import data, enum
 from .address import ADDRESS_BITS
 
 __all__ = [
-    "AluOp", "BranchOp", "Cause", "ControlKind", "Decoded", "DivOp", "LineRequest", "LineResponse",
-    "LineStatus", "Resolve", "Restart", "SourceA", "SystemOp", "Trap", "Unit", "age_bits", "bundle",
-    "younger",
+    "AluOp", "BranchOp", "Cause", "ControlKind", "Decoded", "DeviceRequest", "DeviceResponse", "DivOp",
+    "LineRequest", "LineResponse", "LineStatus", "Resolve", "Restart", "SourceA", "SystemOp", "Trap", "Unit",
+    "age_bits", "bundle", "younger",
 ]
 
 HISTORY_BITS = 16
@@ -202,6 +202,24 @@ class LineResponse(data.Struct):
     tag: unsigned(4)
     status: LineStatus
     data: unsigned(512)
+
+
+class DeviceRequest(data.Struct):
+    """Access to a device of the address map, of 2 ** size bytes. ``data`` and ``mask`` (bytes to write) are
+    those of the aligned doubleword around ``address``."""
+
+    write: unsigned(1)
+    address: unsigned(ADDRESS_BITS)
+    size: unsigned(2)
+    data: unsigned(64)
+    mask: unsigned(8)
+
+
+class DeviceResponse(data.Struct):
+    """Answer to a DeviceRequest, reads and writes, one each, in order. ``data``: the aligned doubleword."""
+
+    data: unsigned(64)
+    fault: unsigned(1)  # an access fault; nothing was done
 
 
 def age_bits(config):
