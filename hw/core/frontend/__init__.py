@@ -1,0 +1,1 @@
+"""Front end of the core: prediction, instruction cache, fetch, decode."""
