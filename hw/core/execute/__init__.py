@@ -1,0 +1,1 @@
+"""Execution units: integer, branch, multiplication, division."""
