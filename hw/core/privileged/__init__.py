@@ -1,0 +1,1 @@
+"""Machine mode: CSRs, traps, interrupts, counters; the timer beside them."""
