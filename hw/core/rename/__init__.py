@@ -1,0 +1,1 @@
+"""Register renaming: free list, rename table with checkpoints, and the stage that uses both."""

@@ -1,0 +1,1 @@
+"""The instruction window: reorder buffer, issue queues, registers, commit."""
