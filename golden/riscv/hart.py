@@ -147,7 +147,7 @@ class Hart:
         return (*record[:_INTR], int(reason is None), 0 if reason else cause, *record[_CAUSE + 1:]), reason
 
     def pending(self):
-        """mcause of the interrupt that the lines cause now, in a hart that runs alone; None if there is none."""
+        """mcause of the interrupt that the lines cause now, without observed records; None: none does."""
         ready = self.csrs.lines & self.csrs.mie if self.csrs.interrupts_on else 0
         return next((1 << 63 | cause for cause in _INTERRUPTS if ready >> cause & 1), None)
 
