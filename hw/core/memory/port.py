@@ -1,0 +1,100 @@
+"""Payloads of the load-store unit: what is dispatched and issued, and its ports to the L1 and the devices."""
+
+from amaranth.hdl import signed, unsigned
+from amaranth.lib import data
+
+from ..address import ADDRESS_BITS
+from ..types import OP_BITS, Cause, age_bits
+from .ring import index_bits
+
+__all__ = [
+    "LoadRequest", "MmioRequest", "MmioResponse", "StoreRequest", "dispatch_slot", "fault_report", "issue",
+    "issue_data", "load_answer", "load_result", "mark", "trace_access",
+]
+
+
+class LoadRequest(data.Struct):
+    """A load's access to the L1. ``stream``: hash of the load's pc, for the stride prefetcher."""
+
+    valid: unsigned(1)
+    address: unsigned(ADDRESS_BITS)
+    stream: unsigned(16)
+
+
+def load_answer(config):
+    """The L1's answer to a load, one cycle after it; none of hit, fault and miss: try again soon.
+
+    ``data``: the aligned doubleword. A miss is tried again when ``filled[mshr]`` has pulsed.
+    """
+    return data.StructLayout({"hit": 1, "data": 64, "fault": 1, "miss": 1, "mshr": range(config.l1.mshrs)})
+
+
+class StoreRequest(data.Struct):
+    """A store to the L1: the bytes of ``mask`` within the doubleword that holds ``address``."""
+
+    address: unsigned(ADDRESS_BITS)
+    data: unsigned(64)
+    mask: unsigned(8)
+    stream: unsigned(16)
+
+
+class MmioRequest(data.Struct):
+    """Access to a device: 2 ** ``size`` bytes at ``address``, aligned.
+
+    ``data`` and ``mask`` are those of the doubleword that holds ``address``, for reads and writes.
+    """
+
+    write: unsigned(1)
+    address: unsigned(ADDRESS_BITS)
+    size: unsigned(2)
+    data: unsigned(64)
+    mask: unsigned(8)
+
+
+class MmioResponse(data.Struct):
+    """Answer to an MmioRequest, one each, in order; ``data``: the doubleword that holds the address."""
+
+    data: unsigned(64)
+    fault: unsigned(1)
+
+
+def dispatch_slot(config):
+    """An instruction at dispatch; neither load nor store: the slot is not for this unit.
+
+    ``op``: funct3. ``tag``: the physical register of the result, written if ``writes``.
+    """
+    return data.StructLayout({
+        "load": 1, "store": 1, "age": age_bits(config), "op": OP_BITS, "tag": range(config.physical),
+        "writes": 1, "pc": 64})
+
+
+def issue(entries):
+    """A load or a store's address, in X: base and offset of the instruction in entry ``index``."""
+    return data.StructLayout({"valid": 1, "index": index_bits(entries), "a": 64, "immediate": signed(32)})
+
+
+def issue_data(config):
+    """A store's data, in X."""
+    return data.StructLayout({"valid": 1, "index": index_bits(config.stores), "value": 64})
+
+
+def load_result(config):
+    """A load's value, in M."""
+    return data.StructLayout({
+        "valid": 1, "tag": range(config.physical), "writes": 1, "value": 64, "age": age_bits(config)})
+
+
+def mark(config):
+    """One instruction in flight."""
+    return data.StructLayout({"valid": 1, "age": age_bits(config)})
+
+
+def fault_report(config):
+    """An exception of an instruction in flight, which completes in no other way."""
+    return data.StructLayout({"valid": 1, "age": age_bits(config), "cause": Cause, "tval": 64})
+
+
+def trace_access(config):
+    """An access as a trace shows it: ``mask`` and ``data`` begin at ``address``, not at its doubleword."""
+    return data.StructLayout({
+        "valid": 1, "age": age_bits(config), "address": ADDRESS_BITS, "mask": 8, "data": 64})
