@@ -95,7 +95,9 @@ class Counters(wiring.Component):
         pulses = Signal(EVENTS + 1)  # by number
         m.d.sync += pulses.eq(Cat(0, self.events))
         own = Signal()  # the next instruction to retire has written minstret
-        with m.If(self.retired != 0):
+        retiring = Signal()
+        m.d.comb += retiring.eq(self.retired != 0)
+        with m.If(retiring):
             m.d.sync += own.eq(0)
 
         counter, control_value = Signal(64), Signal(64)
@@ -107,7 +109,7 @@ class Counters(wiring.Component):
         m.d.comb += self.value.eq(Mux(control, control_value, counter))
 
         mcycle, minstret = Signal(64), Signal(64)
-        registers = [(0, mcycle, 1), (2, minstret, self.retired - own)]
+        registers = [(0, mcycle, 1), (2, minstret, self.retired - (own & retiring))]
         for index in range(3, 3 + self.counters):
             event = Signal(Event.as_shape(), name=f"mhpmevent{index}")
             registers.append((index, Signal(64, name=f"mhpmcounter{index}"), pulses.bit_select(event, 1)))
