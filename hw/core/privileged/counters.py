@@ -89,8 +89,15 @@ class Counters(wiring.Component):
         number, page = self.address[:5], self.address[5:]
         machine, user, control = (page == base >> 5 for base in (MACHINE, USER, MHPMEVENT))
         inhibit = Signal(32)
-        m.d.comb += self.exists.eq(Mux(number == 1, user, Mux(number == 2, machine | user,
-                                                             machine | user | control)))
+        with m.Switch(number):
+            with m.Case(0):
+                m.d.comb += self.exists.eq(machine | user | control)
+            with m.Case(1):
+                m.d.comb += self.exists.eq(user)
+            with m.Case(2):
+                m.d.comb += self.exists.eq(machine | user)
+            with m.Default():
+                m.d.comb += self.exists.eq(machine | control)
 
         pulses = Signal(EVENTS + 1)  # by number
         m.d.sync += pulses.eq(Cat(0, self.events))
