@@ -96,7 +96,7 @@ class CoreConfig:
     width : instructions renamed and committed a cycle.
     alus : integer execution lanes, each with an issue queue of its own.
     reorder_buffer : entries, a multiple of width.
-    physical : physical registers.
+    physical : physical registers, 32 and a power of two.
     checkpoints : branches and indirect jumps in flight.
     queue : entries of each issue queue.
     loads, stores : entries of the load queue and of the store queue.
@@ -121,8 +121,12 @@ class CoreConfig:
         _check("core", self, "alus", 1, 8)
         # Age is compared in the index modulo twice the entries.
         _check("core", self, "reorder_buffer", 2 * self.width, 512, power_of_two=True)
-        # One more than the architectural ones and a group would do; fewer than a group's cannot rename.
-        _check("core", self, "physical", 32 + self.width, 1024)
+        # The free registers go round in a ring, whose index wraps by itself.
+        _check("core", self, "physical", 33, 1056)
+        free = self.physical - 32
+        if free & (free - 1) or free < self.width:
+            raise ValueError(f"core.physical = {self.physical}: must be 32 and a power of two of at least "
+                             f"{self.width}, a group's registers")
         _check("core", self, "checkpoints", self.width, 64)
         _check("core", self, "queue", self.width, 64)
         _check("core", self, "loads", self.width, 128, power_of_two=True)
@@ -141,7 +145,7 @@ CORE_PRESETS = {
         l1=L1Config(banks=2, sets=2, ways=2, mshrs=3, streams=2, prefetch_mshrs=1)),
     "small": CoreConfig(),
     "full": CoreConfig(
-        width=4, alus=4, reorder_buffer=128, physical=192, checkpoints=16, queue=16, loads=32, stores=32,
+        width=4, alus=4, reorder_buffer=128, physical=160, checkpoints=16, queue=16, loads=32, stores=32,
         predictor=PredictorConfig(counters=4096, history=12, targets=512, returns=16, sets=128, ways=4,
                                   fetch_bytes=32, buffer=32),
         l1=L1Config(banks=8, sets=128, ways=8, mshrs=32, streams=16, prefetch_mshrs=24)),
