@@ -10,6 +10,9 @@ from .types import MSHR_BITS, Op, WayState
 
 __all__ = ["Bank", "Outcome", "Push"]
 
+KEPT = 16
+"""Cycles for which a line that was filled is not driven out."""
+
 
 class Outcome(data.Struct):
     """Of the access in its second cycle.
@@ -106,12 +109,23 @@ class Bank(wiring.Component):
                 match[w].eq((entries[w].tag == r.tag) & (state != WayState.INVALID)),
                 pending_ways[w].eq(state == WayState.PENDING), empty[w].eq(state == WayState.INVALID),
             ]
-        hit, found = Signal(ways), Signal()
+        hit, found, update = Signal(ways), Signal(), Signal()
         m.d.comb += [hit.eq(Mux(is_fill, r.way, match)), found.eq(hit != 0)]
+
+        # Who has waited for a line gets it before it can be driven out again: otherwise two that want the
+        # same way for their lines can go on fetching for ever.
+        kept = Signal(ways)
+        for w in range(ways):
+            left, left_set = Signal(range(KEPT + 1), name=f"kept{w}"), Signal.like(r.set, name=f"kept_set{w}")
+            m.d.comb += kept[w].eq((left != 0) & (left_set == r.set))
+            m.d.sync += left.eq(Mux(left == 0, 0, left - 1))
+            with m.If(update & is_fill & self.way[w]):
+                m.d.sync += [left.eq(KEPT), left_set.eq(r.set)]
 
         # A new line takes an empty way, else each in its turn, but none that waits for its own line.
         last, turn, victim = Signal(ways, init=1), Signal(ways), Signal(ways)
-        m.d.comb += [turn.eq(rotate(m, ~pending_ways, last)), victim.eq(Mux(empty != 0, lowest(empty), turn)),
+        m.d.comb += [turn.eq(rotate(m, ~pending_ways & ~kept, last)),
+                     victim.eq(Mux(empty != 0, lowest(empty), turn)),
                      self.way.eq(Mux(found, hit, victim))]
         chosen = Signal(entry)
         m.d.comb += [
@@ -151,7 +165,7 @@ class Bank(wiring.Component):
         m.d.comb += go.eq(valid & ~self.hold & self.allow)
         asks = Signal()
         m.d.comb += self.wants.eq(valid & ~self.hold & asks)
-        update, changed = Signal(), Signal(entry)   # of the tag
+        changed = Signal(entry)   # of the tag
         m.d.comb += changed.eq(chosen)
         write_data = Signal()
 
