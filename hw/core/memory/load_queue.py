@@ -37,7 +37,7 @@ def sleep(config):
     """A load in entry ``index`` goes to sleep; ``store``: position of the store it waits for."""
     return data.StructLayout({
         "valid": 1, "index": index_bits(config.loads), "wait": Wait, "store": index_bits(config.stores) + 1,
-        "mshr": range(config.l1.mshrs)})
+        "mshr": 6})
 
 
 class LoadQueue(wiring.Component):

@@ -102,7 +102,7 @@ class LoadStoreUnit(wiring.Component):
             "head_valid": In(1), "head_age": In(mark(config)["age"].shape),
             "commit_loads": In(range(width + 1)), "commit_stores": In(range(width + 1)),
             "device_load": Out(1), "idle": Out(1),
-            "l1_load": Out(LoadRequest), "l1_load_ready": In(1), "l1_loaded": In(load_answer(config)),
+            "l1_load": Out(LoadRequest), "l1_load_ready": In(1), "l1_loaded": In(load_answer()),
             "l1_filled": In(config.l1.mshrs), "l1_store": Out(stream.Signature(StoreRequest)),
             "l1_store_idle": In(1),
             "mmio_request": Out(stream.Signature(MmioRequest)),

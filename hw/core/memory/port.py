@@ -4,7 +4,7 @@ from amaranth.hdl import signed, unsigned
 from amaranth.lib import data
 
 from ..address import ADDRESS_BITS
-from ..types import OP_BITS, Cause, age_bits
+from ..types import OP_BITS, Cause, DeviceRequest, DeviceResponse, age_bits
 from .ring import index_bits
 
 __all__ = [
@@ -21,12 +21,12 @@ class LoadRequest(data.Struct):
     stream: unsigned(16)
 
 
-def load_answer(config):
+def load_answer():
     """The L1's answer to a load, one cycle after it; none of hit, fault and miss: try again soon.
 
     ``data``: the aligned doubleword. A miss is tried again when ``filled[mshr]`` has pulsed.
     """
-    return data.StructLayout({"hit": 1, "data": 64, "fault": 1, "miss": 1, "mshr": range(config.l1.mshrs)})
+    return data.StructLayout({"hit": 1, "data": 64, "fault": 1, "miss": 1, "mshr": 6})
 
 
 class StoreRequest(data.Struct):
@@ -38,24 +38,7 @@ class StoreRequest(data.Struct):
     stream: unsigned(16)
 
 
-class MmioRequest(data.Struct):
-    """Access to a device: 2 ** ``size`` bytes at ``address``, aligned.
-
-    ``data`` and ``mask`` are those of the doubleword that holds ``address``, for reads and writes.
-    """
-
-    write: unsigned(1)
-    address: unsigned(ADDRESS_BITS)
-    size: unsigned(2)
-    data: unsigned(64)
-    mask: unsigned(8)
-
-
-class MmioResponse(data.Struct):
-    """Answer to an MmioRequest, one each, in order; ``data``: the doubleword that holds the address."""
-
-    data: unsigned(64)
-    fault: unsigned(1)
+MmioRequest, MmioResponse = DeviceRequest, DeviceResponse
 
 
 def dispatch_slot(config):
