@@ -257,6 +257,8 @@ class Frame:
         b.put("csrrw", rs1=TEMP, csr=0x305)
         b.immediate(CELLS, RAM + CELLS_AT)
         b.immediate(DATA, RAM + DATA_AT + DATA_BYTES // 2)
+        for n in sorted({*range(1, 32)} - {*POOL, TEMP, CELLS, DATA}):
+            b.put("addi", rd=n)  # what a core's registers hold at reset is not defined
         for n in POOL:
             b.immediate(n, rng.choice((*EDGES, rng.getrandbits(64), rng.getrandbits(32), rng.randrange(256))))
         if self.timer:
