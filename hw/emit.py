@@ -168,4 +168,6 @@ def _write(text, simplified):
               "write_verilog -norename"]
     # As in amaranth.back.verilog: the version, and the warnings about processes that are always translated.
     yosys = find_yosys(lambda version: version >= (0, 40))
-    return yosys.run(["-q", "-"], "\n".join(script), ignore_warnings=True)
+    text = yosys.run(["-q", "-"], "\n".join(script), ignore_warnings=True)
+    # A block that reads nothing, for a part of a struct that is constant, would never run.
+    return re.sub(r"^  always @\*\n(    [^\n=]+ = [\da-f'hxb_,{} ]+;)$", r"  always_comb\n\1", text, flags=re.M)

@@ -1,0 +1,1 @@
+"""Programs for the slice core: compiler, start-up code, C library, and what an executable file holds."""

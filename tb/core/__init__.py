@@ -1,0 +1,1 @@
+"""Bench of the slice core: memory, devices, trace and comparison with the sequential model."""
