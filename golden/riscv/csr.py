@@ -64,8 +64,8 @@ class Csrs:
     lines : pending bits of mip, for a hart that is run without an observed record.
     """
 
-    def __init__(self, hartid=0):
-        self.hartid = hartid
+    def __init__(self, hartid=0, marchid=0):
+        self.hartid, self.marchid = hartid, marchid
         self.interrupts_on = self.previous_on = 0
         self.mie = self.mtvec = self.mscratch = self.mepc = self.mcause = self.mtval = 0
         self.mcountinhibit = 0
@@ -109,6 +109,8 @@ class Csrs:
                 return self.mtval
             case 0xB02 | 0xC02:
                 return self.instret(order)
+            case 0xF12:
+                return self.marchid
             case 0xF14:
                 return self.hartid
             case _:

@@ -1,7 +1,7 @@
 """Make a failing program small: delta debugging that never makes an illegal program.
 
-First blocks are dropped, in halves and smaller (ddmin), then words that are free are replaced by NOPs, in runs
-that get shorter, then blocks once more. Every candidate is a program that ends.
+First blocks are dropped, in halves and smaller (ddmin), then words that are free are replaced by NOPs, in
+runs that get shorter, then blocks once more. Every candidate is a program that ends.
 """
 
 from dataclasses import replace
