@@ -164,22 +164,23 @@ class Rename(wiring.Component):
                 m.d.comb += base.eq(lane)
             least = Mux(self.levels[lane] < least, self.levels[lane], least)
 
-        integers = [wanted[i] & (slots[i].unit == Unit.ALU) for i in range(width)]
+        turn = base
         for i, slot in enumerate(slots):
             out = self.o[i]
             writes = Signal(name=f"writes{i}")
-            lane = Signal(range(2 * max(config.alus, width)), name=f"lane{i}")
+            lane = Signal(range(config.alus), name=f"lane{i}")
             m.d.comb += [
                 writes.eq(wanted[i] & slot.writes), free.takes[i].eq(writes),
                 table.sources[i].rs1.eq(slot.rs1), table.sources[i].rs2.eq(slot.rs2),
                 table.targets[i].valid.eq(writes), table.targets[i].rd.eq(slot.rd),
                 table.targets[i].tag.eq(free.tags[i]),
-                lane.eq(base + ones(integers[:i])),
+                lane.eq(turn),
                 out.valid.eq(advance & wanted[i]), out.decoded.eq(slot),
                 out.age.eq(self.tail + ones(wanted[:i])),
                 out.tag.eq(free.tags[i]), out.checkpoint.eq(chosen),
-                out.lane.eq(Mux(lane >= config.alus, lane - config.alus, lane)),
+                out.lane.eq(lane),
             ]
+            turn = Mux(slot.unit != Unit.ALU, lane, Mux(lane == config.alus - 1, 0, lane + 1))
             for field, register, reads in (("rs1", slot.rs1, slot.reads1), ("rs2", slot.rs2, slot.reads2)):
                 tag = table.tags[i][field]
                 within = 0
