@@ -1,6 +1,6 @@
 """The slice core: wiring only (docs/core.md)."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -201,13 +201,17 @@ class Core(wiring.Component):
         ]
         m.d.comb += [to.eq(head) for to, head in zip(commit.heads, buffer.heads)]
 
-        # -- privileged state
+        # -- privileged state; a SYSTEM instruction, alone as it is, is counted in the cycle after its access
+        retired = Signal.like(commit.retire)
+        system_retired = Signal()
+        m.d.sync += system_retired.eq(commit.system_done)
+        m.d.comb += retired.eq(Mux(commit.system_done, 0, commit.retire) + system_retired)
         m.d.comb += [
             privileged.csr.eq(commit.csr), commit.csr_value.eq(privileged.csr_value),
             commit.csr_illegal.eq(privileged.csr_illegal), privileged.trap.eq(commit.trap),
             commit.vector.eq(privileged.vector), privileged.mret.eq(commit.mret),
             commit.epc.eq(privileged.epc), commit.interrupt.eq(privileged.interrupt),
-            commit.wake_up.eq(privileged.wake), privileged.retired.eq(commit.retire),
+            commit.wake_up.eq(privileged.wake), privileged.retired.eq(retired),
             privileged.external.eq(self.external), privileged.software.eq(self.software),
             privileged.timer.eq(self.timer), privileged.time.eq(self.time),
             self.head.valid.eq(buffer.heads[0].valid), self.head.pc.eq(buffer.heads[0].pc),
