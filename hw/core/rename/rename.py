@@ -180,7 +180,8 @@ class Rename(wiring.Component):
                 out.tag.eq(free.tags[i]), out.checkpoint.eq(chosen),
                 out.lane.eq(lane),
             ]
-            turn = Mux(slot.unit != Unit.ALU, lane, Mux(lane == config.alus - 1, 0, lane + 1))
+            following = Mux(lane == config.alus - 1, 0, lane + 1)
+            turn = Mux(wanted[i] & (slot.unit == Unit.ALU), following, lane)
             for field, register, reads in (("rs1", slot.rs1, slot.reads1), ("rs2", slot.rs2, slot.reads2)):
                 tag = table.tags[i][field]
                 within = 0
