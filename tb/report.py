@@ -18,7 +18,7 @@ from tb.simulator import Result, SimulationError, Simulator
 from tb.views import write_views
 
 __all__ = ["CheckFailure", "Context", "Report", "compare_bytes", "compare_float32", "compare_words",
-           "simulation_failure"]
+           "failure", "simulation_failure"]
 
 EVENTS_SHOWN = 12
 WINDOW = 10_000  # cycles before the place in question that a wave of a long run keeps
@@ -199,10 +199,10 @@ def _compare(expected, got, unsigned, value, tensor, checker, context, cycles, b
     report = Report(checker=checker, test=context.test if context else tensor, problem="", tensor=tensor)
     if expected.shape != got.shape:
         report.problem = f"{tensor} has shape {list(got.shape)}, expected {list(expected.shape)}."
-        raise _failure(report, context)
+        raise failure(report, context)
     if expected.size == 0:
         report.problem = f"{tensor} has shape {list(expected.shape)}, so nothing was compared."
-        raise _failure(report, context)
+        raise failure(report, context)
     if expected.ndim == 0:
         expected, got = expected.reshape(1), got.reshape(1)
     differs = expected.view(unsigned) != got.view(unsigned)
@@ -229,7 +229,7 @@ def _compare(expected, got, unsigned, value, tensor, checker, context, cycles, b
         + (f", {report.ulp} ULP apart" if report.ulp is not None else "")
         + (f", at cycle {report.cycle}" if report.cycle is not None else "")
         + f"; {report.differ} of {report.compared} elements differ: {report.pattern}.")
-    raise _failure(report, context)
+    raise failure(report, context)
 
 
 def _ulp(report):
@@ -261,10 +261,12 @@ def simulation_failure(error, context):
         known = [cycle for cycle in (result.fault_cycle, result.last_move) if cycle is not None]
         report.cycle = known[0] if known else 0
         context = dataclasses.replace(context, result=result)
-    return _failure(report, context)
+    return failure(report, context)
 
 
-def _failure(report, context):
+def failure(report, context):
+    """The :class:`CheckFailure` of a check of its own: ``report`` completed from ``context``, and kept in a
+    directory below ``runs/`` with its wave. Nothing is kept without a context."""
     if context is None:
         return CheckFailure(report)
     report.test = context.test

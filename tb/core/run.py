@@ -4,6 +4,7 @@
         run = run_core(simulator, image)
 """
 
+import dataclasses
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -89,6 +90,8 @@ class CoreSimulator:
     host : Host
     trace : Trace
     pipe : Pipe
+    last : tb.simulator.Result or None
+        Of the last part of a run; ``start`` is that of its first.
     """
 
     def __init__(self, built, *, verilator_seed=1):
@@ -98,6 +101,7 @@ class CoreSimulator:
         self.memory = BackDoor(self.simulator, built.ram_bytes) if built.hbm is None else None
         self.host, self.trace, self.pipe = (part(self.simulator) for part in (Host, Trace, Pipe))
         self._loaded = False
+        self.last = None
 
     def __enter__(self):
         self.simulator.start()
@@ -210,6 +214,8 @@ def run_core(simulator, image, *, max_cycles=10_000_000, seed=0, timing=None, in
             raise
         if event is None:
             run.start = result.start
+        # Cycles of records count from the reset, so that is where the run began.
+        simulator.last = dataclasses.replace(result, start=run.start)
         event = Event(int(result.outputs["event"].view("<u4")[0, 0]))
         run.seconds += result.seconds
         if wants:
