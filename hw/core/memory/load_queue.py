@@ -8,7 +8,7 @@ from hw.hbm.vectors import encode
 
 from ..address import ADDRESS_BITS
 from ..types import OP_BITS, age_bits, younger
-from .port import dispatch_slot, mark
+from .port import MSHR_BITS, dispatch_slot, mark
 from .ring import index_bits, oldest, position_after, span, spot
 from .store_queue import pc_hash
 
@@ -37,7 +37,7 @@ def sleep(config):
     """A load in entry ``index`` goes to sleep; ``store``: position of the store it waits for."""
     return data.StructLayout({
         "valid": 1, "index": index_bits(config.loads), "wait": Wait, "store": index_bits(config.stores) + 1,
-        "mshr": 6})
+        "mshr": MSHR_BITS})
 
 
 class LoadQueue(wiring.Component):

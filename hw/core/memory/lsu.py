@@ -12,6 +12,7 @@ from .access import extend, lanes, place, size_mask, to_bit_zero
 from .device import DeviceAccess
 from .load_queue import LoadQueue, Wait, load_entry
 from .port import (
+    LoadAnswer,
     LoadRequest,
     MmioRequest,
     MmioResponse,
@@ -20,7 +21,6 @@ from .port import (
     fault_report,
     issue,
     issue_data,
-    load_answer,
     load_result,
     mark,
     trace_access,
@@ -102,7 +102,7 @@ class LoadStoreUnit(wiring.Component):
             "head_valid": In(1), "head_age": In(mark(config)["age"].shape),
             "commit_loads": In(range(width + 1)), "commit_stores": In(range(width + 1)),
             "device_load": Out(1), "idle": Out(1),
-            "l1_load": Out(LoadRequest), "l1_load_ready": In(1), "l1_loaded": In(load_answer()),
+            "l1_load": Out(LoadRequest), "l1_load_ready": In(1), "l1_loaded": In(LoadAnswer),
             "l1_filled": In(config.l1.mshrs), "l1_store": Out(stream.Signature(StoreRequest)),
             "l1_store_idle": In(1),
             "mmio_request": Out(stream.Signature(MmioRequest)),

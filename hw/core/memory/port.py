@@ -1,41 +1,17 @@
 """Payloads of the load-store unit: what is dispatched and issued, and its ports to the L1 and the devices."""
 
-from amaranth.hdl import signed, unsigned
+from amaranth.hdl import signed
 from amaranth.lib import data
 
 from ..address import ADDRESS_BITS
+from ..l1.types import MSHR_BITS, LoadAnswer, LoadRequest, StoreRequest
 from ..types import OP_BITS, Cause, DeviceRequest, DeviceResponse, age_bits
 from .ring import index_bits
 
 __all__ = [
-    "LoadRequest", "MmioRequest", "MmioResponse", "StoreRequest", "dispatch_slot", "fault_report", "issue",
-    "issue_data", "load_answer", "load_result", "mark", "trace_access",
+    "MSHR_BITS", "LoadAnswer", "LoadRequest", "MmioRequest", "MmioResponse", "StoreRequest", "dispatch_slot",
+    "fault_report", "issue", "issue_data", "load_result", "mark", "trace_access",
 ]
-
-
-class LoadRequest(data.Struct):
-    """A load's access to the L1. ``stream``: hash of the load's pc, for the stride prefetcher."""
-
-    valid: unsigned(1)
-    address: unsigned(ADDRESS_BITS)
-    stream: unsigned(16)
-
-
-def load_answer():
-    """The L1's answer to a load, one cycle after it; none of hit, fault and miss: try again soon.
-
-    ``data``: the aligned doubleword. A miss is tried again when ``filled[mshr]`` has pulsed.
-    """
-    return data.StructLayout({"hit": 1, "data": 64, "fault": 1, "miss": 1, "mshr": 6})
-
-
-class StoreRequest(data.Struct):
-    """A store to the L1: the bytes of ``mask`` within the doubleword that holds ``address``."""
-
-    address: unsigned(ADDRESS_BITS)
-    data: unsigned(64)
-    mask: unsigned(8)
-    stream: unsigned(16)
 
 
 MmioRequest, MmioResponse = DeviceRequest, DeviceResponse
