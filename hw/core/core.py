@@ -217,9 +217,37 @@ class Core(wiring.Component):
             self.head.valid.eq(buffer.heads[0].valid), self.head.pc.eq(buffer.heads[0].pc),
             self.head.age.eq(buffer.heads[0].age), self.head.waits.eq(commit.waits),
         ]
+        self._events(m, privileged.events, front, rename, buffer, queues, commit, branch_lane, long_lane, lsu, l1)
         if self.with_trace:
             self._trace(m, buffer, rename, registers, branch_lane, lsu, commit, privileged, queues, kill)
         return m
+
+    def _events(self, m, events, front, rename, buffer, queues, commit, branch_lane, long_lane, lsu, l1):
+        """What the performance counters can count (hw/core/privileged/counters.py)."""
+        idle = {Waits.EMPTY: events.no_commit_frontend, Waits.EXECUTION: events.no_commit_execute,
+                Waits.LOAD: events.no_commit_load}
+        m.d.comb += [event.eq(commit.waits == why) for why, event in idle.items()]
+        waits_for_room = rename.stalls.room
+        m.d.comb += [
+            events.no_commit_store.eq(
+                (commit.waits == Waits.STORE) | (commit.waits == Waits.STORES_DRAIN)),
+            events.rename_full_free_list.eq(rename.stalls.registers),
+            events.rename_full_checkpoints.eq(rename.stalls.checkpoints),
+            events.rename_full_reorder_buffer.eq(waits_for_room & ~buffer.room),
+            events.rename_full_queue.eq(waits_for_room & ~Cat(queue.room for queue in queues).all()),
+            events.rename_full_memory.eq(waits_for_room & ~lsu.room),
+            events.system_stall.eq(rename.stalls.system),
+            events.branches.eq(branch_lane.resolve.valid),
+            events.mispredicts.eq(branch_lane.resolve.valid & branch_lane.resolve.mispredicted),
+            events.flush.eq(commit.flush),
+            events.exception.eq(commit.trap.valid & ~commit.trap.interrupt),
+            events.interrupt.eq(commit.trap.valid & commit.trap.interrupt),
+            events.icache_miss.eq(front.events.icache_miss),
+            events.load_miss.eq(l1.events.load_miss), events.store_miss.eq(l1.events.store_miss),
+            events.l1_writeback.eq(l1.events.writeback), events.l1_prefetch.eq(l1.events.prefetch),
+            events.load_replay.eq(~lsu.load_ready), events.load_forward.eq(lsu.forwarded),
+            events.divider_busy.eq(long_lane.dividing),
+        ]
 
     def _trace(self, m, buffer, rename, registers, branch_lane, lsu, commit, privileged, queues, kill):
         m.submodules.commit_trace = trace = CommitTrace(self.config, results=len(registers.results))

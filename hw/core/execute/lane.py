@@ -64,7 +64,7 @@ class IntegerLane(wiring.Component):
     age : Out, pc : In(64): read port of addresses
     wakes : Out(array of wake), results : Out(array of result)
         The ALU's; in the last lane then the multiplier's and the divider's.
-    blocked : Out(1), in the last lane: no division may be selected
+    blocked : Out(1), in the last lane: no division may be selected. dividing : Out(1): one is under way
     lookup : Out(checkpoint), known : In(branch), in the first lane: what was predicted
     resolve : Out(Resolve), mispredict : Out(kill), restore, resolved : Out(restore), finished : Out(done),
     fault : Out(fault), in the first lane: outcome of a branch, one cycle after its execution
@@ -83,7 +83,7 @@ class IntegerLane(wiring.Component):
             "wakes": Out(layouts.wake).array(results), "results": Out(layouts.result).array(results),
         }
         if self.multiplies:
-            members |= {"blocked": Out(1)}
+            members |= {"blocked": Out(1), "dividing": Out(1)}
         if self.branches:
             members |= {
                 "lookup": Out(layouts.checkpoint), "known": In(layouts.branch), "resolve": Out(Resolve),
@@ -191,7 +191,7 @@ class IntegerLane(wiring.Component):
             divider.op.eq(operation.op), divider.narrow.eq(operation.narrow),
             divider.a.eq(a), divider.b.eq(b), divider.kill.eq(_void(self.kill, self.flush, age)),
             divider.take.eq(1),
-            self.blocked.eq(~divider.ready | starts),
+            self.blocked.eq(~divider.ready | starts), self.dividing.eq(divider.busy),
         ]
         with m.If(starts):
             m.d.sync += [age.eq(operation.age), tag.eq(operation.tag), writes.eq(operation.writes)]

@@ -77,6 +77,8 @@ class LoadStoreUnit(wiring.Component):
         The oldest instruction reads a device: no interrupt may be taken in this cycle.
     idle : Out(1)
         All committed stores are in memory.
+    forwarded : Out(1)
+        A load has its value from a store in the queue.
     l1_load, l1_load_ready, l1_loaded, l1_filled, l1_store, l1_store_idle
         The L1's ports (port.py).
     mmio_request : Out(stream of MmioRequest), mmio_response : In(stream of MmioResponse)
@@ -101,7 +103,7 @@ class LoadStoreUnit(wiring.Component):
             "kill": In(mark(config)), "flush": In(1),
             "head_valid": In(1), "head_age": In(mark(config)["age"].shape),
             "commit_loads": In(range(width + 1)), "commit_stores": In(range(width + 1)),
-            "device_load": Out(1), "idle": Out(1),
+            "device_load": Out(1), "idle": Out(1), "forwarded": Out(1),
             "l1_load": Out(LoadRequest), "l1_load_ready": In(1), "l1_loaded": In(LoadAnswer),
             "l1_filled": In(config.l1.mshrs), "l1_store": Out(stream.Signature(StoreRequest)),
             "l1_store_idle": In(1),
@@ -192,7 +194,8 @@ class LoadStoreUnit(wiring.Component):
         with m.Elif(m_found.unknown):
             m.d.comb += wait.eq(Wait.ADDRESS)
         with m.Elif(m_found.where != 0):
-            m.d.comb += [doubleword.eq(stores.read_data), done.eq(live & m_found.covers & m_found.known),
+            m.d.comb += [self.forwarded.eq(done),
+                         doubleword.eq(stores.read_data), done.eq(live & m_found.covers & m_found.known),
                          wait.eq(Mux(m_found.covers, Wait.DATA, Wait.DRAIN))]
         with m.Elif(m_taken):
             m.d.comb += [done.eq(live & answer.hit), failed.eq(live & answer.fault)]
