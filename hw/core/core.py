@@ -217,7 +217,8 @@ class Core(wiring.Component):
             self.head.valid.eq(buffer.heads[0].valid), self.head.pc.eq(buffer.heads[0].pc),
             self.head.age.eq(buffer.heads[0].age), self.head.waits.eq(commit.waits),
         ]
-        self._events(m, privileged.events, front, rename, buffer, queues, commit, branch_lane, long_lane, lsu, l1)
+        self._events(m, privileged.events, front, rename, buffer, queues, commit, branch_lane, long_lane, lsu,
+                     l1)
         if self.with_trace:
             self._trace(m, buffer, rename, registers, branch_lane, lsu, commit, privileged, queues, kill)
         return m
