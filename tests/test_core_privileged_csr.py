@@ -183,6 +183,8 @@ def test_an_illegal_access_changes_nothing():
         for address, value in READ_ONLY.items():
             for funct3, zero in ((RW, 0), (RW, 1), (RWI, 1), (RS, 0), (RC, 0), (RSI, 0), (RCI, 0)):
                 assert (await bench.access(funct3, address, M, zero))[1] == 1, hex(address)
+            for funct3 in (RS, RC):  # a register other than x0 which holds 0
+                assert (await bench.access(funct3, address, 0, False))[1] == 1, hex(address)
             for funct3 in (RS, RC, RSI, RCI):
                 got = await bench.access(funct3, address, 0, True)
                 assert got[1] == 0 and (address in (0xC00,) or got[0] == value)
