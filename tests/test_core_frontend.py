@@ -203,6 +203,31 @@ def test_calls_return_by_the_stack():
     assert bench.counts["mispredicted"] == 1, "only the indirect call, the first time"
 
 
+def test_return_stack_is_restored_after_a_misprediction():
+    """A function whose branch alternates, which two-bit counters always mispredict, with calls on one path
+    and a return on the other: all returns are predicted all the same."""
+    parts = [(0, [jal(4 * 32, 1), jal(-4)]), (32, [branch(32), RET]),
+             (40, [jal(4 * 24, 1), jal(4 * 23, 1), RET]), (64, [NOP, RET])]
+    stack, returns, turns = [], [], []
+
+    def executed(pc, word):
+        if word & 0x7F == 0x6F and word >> 7 & 31 == 1:
+            stack.append(pc + 4)
+
+    def outcome(given):
+        if given.kind == ControlKind.BRANCH:
+            turns.append(given)
+            return given.pc + (32 if len(turns) % 2 else 4)
+        returns.append((given.target, stack.pop()))
+        return returns[-1][1]
+
+    bench = Bench(SMALL, program(*parts), outcome, resolve_after=8, architectural=True, executed=executed)
+    bench.run(400)
+    assert len(returns) > 20 and len(turns) > 10
+    assert all(predicted == address for predicted, address in returns)
+    assert len(turns) - 1 <= bench.counts["mispredicted"] <= len(turns)
+
+
 def test_indirect_jump_goes_where_it_went_last():
     bench = Bench(SMALL, program((0, [NOP, INDIRECT]), (20, [jal(-80)]), (40, [jal(-160)])),
                   lambda given: RAM + (80 if bench.counts["resolved"] < 10 else 160), resolve_after=2)
