@@ -14,7 +14,8 @@ mepc                                bits 1 and 0 read 0
 mip                                 bits 3, 7 and 11 show the lines; writes are ignored
 mcycle minstret                     64-bit counters, written
 mcountinhibit                       bits 0 and 2 to 31 are written (in Spike it reads 0)
-mhpmcounter3..31 mhpmevent3..31     exist; values are the implementation's
+mhpmevent3..31                      0 to `events` are written, anything else leaves 0; only `counters` of them
+mhpmcounter3..31                    64-bit counters, written; only `counters` of them, the others read 0
 cycle time instret                  read-only shadows of mcycle, the CLINT's mtime and minstret
 =================================== =======================================================================
 
@@ -57,6 +58,12 @@ def is_volatile(address):
 class Csrs:
     """State of the registers.
 
+    Parameters
+    ----------
+    hartid, marchid : values of these registers.
+    counters : mhpmcounters that count; the others, and their events, read 0.
+    events : highest number that mhpmevent holds; None: not known, reads of mhpmevent take the observed value.
+
     Attributes
     ----------
     interrupts_on, previous_on : mstatus.MIE and mstatus.MPIE.
@@ -64,7 +71,9 @@ class Csrs:
     lines : pending bits of mip, for a hart that is run without an observed record.
     """
 
-    def __init__(self, hartid=0, marchid=0):
+    def __init__(self, *, hartid=0, marchid=0, counters=29, events=None):
+        self.counters, self.events = counters, events
+        self._selected = {}
         self.hartid, self.marchid = hartid, marchid
         self.interrupts_on = self.previous_on = 0
         self.mie = self.mtvec = self.mscratch = self.mepc = self.mcause = self.mtval = 0
@@ -85,6 +94,9 @@ class Csrs:
     def uncount(self):
         """The present instruction does not retire: it traps, or it has written minstret."""
         self._bias -= 1
+
+    def _absent(self, address):
+        return address >> 5 in (0x320 >> 5, 0xB00 >> 5) and address & 31 >= 3 + self.counters
 
     def read(self, address, order):
         """Value of a register that exists; None if it is volatile."""
@@ -109,12 +121,14 @@ class Csrs:
                 return self.mtval
             case 0xB02 | 0xC02:
                 return self.instret(order)
+            case _ if 0x323 <= address < 0x340 and self.events is not None:
+                return self._selected.get(address, 0)
             case 0xF12:
                 return self.marchid
             case 0xF14:
                 return self.hartid
             case _:
-                return None if is_volatile(address) else 0
+                return None if is_volatile(address) and not self._absent(address) else 0
 
     def write(self, address, value, order):
         """Write a register that exists and is not read-only."""
@@ -137,6 +151,9 @@ class Csrs:
                 count = self.instret(order)
                 self.mcountinhibit = value & 0xFFFF_FFFD
                 self._stopped, self._bias = (count, 0) if value & 4 else (None, count - order)
+            case _ if 0x323 <= address < 0x340:
+                known = self.events is not None and not self._absent(address)
+                self._selected[address] = value if known and value <= self.events else 0
             case 0xB02:
                 if self._stopped is None:
                     self._bias = value - order - 1

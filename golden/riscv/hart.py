@@ -35,7 +35,7 @@ class Hart:
     pc : address of the first instruction.
     devices : object with ``load(address, size) -> int``, ``store(address, size, value)`` and
         ``lines(order) -> pending bits of mip``, used where there is no observed record; None reads 0.
-    hartid, marchid : values of these registers.
+    csrs : parameters of Csrs (csr.py): hartid, marchid, counters, events.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class Hart:
     memory : Memory.
     """
 
-    def __init__(self, memory, *, pc=RAM, devices=None, hartid=0, marchid=0):
+    def __init__(self, memory, *, pc=RAM, devices=None, **csrs):
         self.memory = memory if isinstance(memory, Memory) else Memory(memory)
         self.x = [0] * 32
         self.pc = pc
         self.order = 0
-        self.csrs = Csrs(hartid, marchid)
+        self.csrs = Csrs(**csrs)
         self.devices = devices
         self._compiled = {}
         self._words = self.memory.views[4]

@@ -43,7 +43,9 @@ class Memory:
         if sys.byteorder != "little":
             raise ValueError(f"byte order = {sys.byteorder!r}: the model needs a little-endian machine")
         self.size = size
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        if sys.platform == "linux":
+            flags |= 0x4000  # MAP_NORESERVE, which the module names from Python 3.13 on
         self._bytes = memoryview(mmap.mmap(-1, -(-size // PAGE) * PAGE, flags=flags))
         self.views = {1: self._bytes, 2: self._bytes.cast("H"), 4: self._bytes.cast("I"),
                       8: self._bytes.cast("Q")}
