@@ -1,4 +1,4 @@
-"""An L1 in Amaranth's simulator between random or directed traffic and a memory with random latency.
+"""An L1 under Verilator between random or directed traffic and a memory with random latency.
 
 `Bytes` is the byte-level model: what each byte may be, given what was accepted and answered.
 """
@@ -6,15 +6,13 @@
 import random
 from collections import deque
 
-from amaranth.hdl import Module, Value
-from amaranth.sim import Simulator
-
 from hw.core.address import RAM
 from hw.core.config import CoreConfig, L1Config
 from hw.core.l1 import L1
 from hw.core.l1.types import LINE_PORTS
 from hw.core.types import LineStatus
 from hw.hbm.port import Status
+from tests.verilated import Verilated
 
 __all__ = ["Bench", "Bytes", "Memory", "config", "pattern"]
 
@@ -52,7 +50,7 @@ class Memory:
         low, high = self.latency
         self.next_slot = max(self.next_slot + self.spacing, cycle)
         due = self.next_slot + self.random.randint(low, high)
-        answer = {"tag": request["tag"], "write": request["write"], "status": Status.OK, "data": 0}
+        answer = {"tag": request["tag"], "write": request["write"], "status": Status.OK.value, "data": 0}
         if request["write"]:
             self.writes += 1
             line = self.line(number)
@@ -65,7 +63,7 @@ class Memory:
             self.reads += 1
             answer["data"] = int.from_bytes(self.line(number), "little")
             if number in self.poison:
-                answer["status"] = Status.POISON
+                answer["status"] = Status.POISON.value
         self.answers[request["tag"] >> 6].append((due, answer))
 
     def offer(self, cycle):
@@ -168,7 +166,7 @@ class Bench:
     """
 
     def __init__(self, core, *, lines=1 << 12, latency=(5, 30), stall=0.2, request_stall=0.2, seed=1):
-        self.dut = L1(core, ram_bytes=64 * lines)
+        self.l1 = L1(core, ram_bytes=64 * lines)
         self.core = core
         self.memory = Memory(lines=lines, latency=latency, stall=stall, seed=seed)
         self.random = random.Random(seed + 1)
@@ -177,65 +175,64 @@ class Bench:
         self.counts = {}
 
     def run(self, traffic):
-        m = Module()
-        m.submodules.dut = self.dut
-        simulator = Simulator(m)
-        simulator.add_clock(1e-9)
+        """Run the coroutine function ``traffic``; nothing in it ever waits for anything but `cycle`."""
+        self.dut = Verilated(self.l1, name="l1")
+        self.dut.settle()
+        while not self.dut.get("load_ready"):
+            self.dut.tick()
+        running = traffic(self)
+        try:
+            running.send(None)
+        except StopIteration:
+            return
+        raise AssertionError("the traffic waits for something outside")
 
-        async def process(ctx):
-            self.ctx = ctx
-            while not ctx.get(self.dut.load_ready):
-                await ctx.tick()
-            await traffic(self)
-
-        simulator.add_testbench(process)
-        simulator.run()
-
-    async def cycle(self, *, load=None, store=None, ports=(None,) * LINE_PORTS, answers_ready=(1,) * LINE_PORTS,
-                    prefetch=None, maintain=None):
-        ctx, dut, memory = self.ctx, self.dut, self.memory
+    async def cycle(self, *, load=None, store=None, ports=(None,) * LINE_PORTS,
+                    answers_ready=(1,) * LINE_PORTS, prefetch=None, maintain=None):
+        dut, memory = self.dut, self.memory
+        give, get = dut.set, dut.get
         address, stream = load if load else (0, 0)
-        ctx.set(dut.load, {"valid": load is not None, "address": address, "stream": stream})
-        for name, payload in (("store", store), ("prefetch", prefetch), ("maintain", maintain)):
-            port = getattr(dut, name)
-            ctx.set(port.valid, payload is not None)
+        give("load", int(load is not None) | address << 1 | stream << 41)
+        for name, payload, layout in (("store", store, STORE), ("prefetch", prefetch, BULK),
+                                      ("maintain", maintain, MAINTAIN)):
+            give(f"{name}__valid", payload is not None)
             if payload is not None:
-                ctx.set(port.payload, payload)
-        ctx.set(dut.prefetched.ready, 1)
-        ctx.set(dut.maintained.ready, 1)
+                give(f"{name}__payload", _packed(payload, layout))
+        give("prefetched__ready", 1)
+        give("maintained__ready", 1)
         for k, request in enumerate(ports):
-            ctx.set(dut.ports[k].request.valid, request is not None)
-            ctx.set(dut.ports[k].response.ready, answers_ready[k])
+            give(f"ports__{k}__request__valid", request is not None)
+            give(f"ports__{k}__response__ready", answers_ready[k])
             if request is not None:
-                ctx.set(dut.ports[k].request.payload, request)
+                give(f"ports__{k}__request__payload", _packed(request, LINE_REQUEST))
         answer = memory.offer(self.now)
-        ctx.set(dut.response.valid, answer is not None)
+        give("response__valid", answer is not None)
         if answer is not None:
-            ctx.set(dut.response.payload, answer)
-        ctx.set(dut.request.ready, self.random.random() >= self.request_stall)
+            give("response__payload", _packed(answer, RESPONSE))
+        give("request__ready", self.random.random() >= self.request_stall)
+        dut.settle()
 
-        got = {"load_ready": ctx.get(dut.load_ready), "store": store is not None and ctx.get(dut.store.ready),
-               "idle": ctx.get(dut.store_idle), "filled": ctx.get(dut.filled),
-               "loaded": _plain(ctx.get(Value.cast(dut.loaded)), LOADED),
-               "events": _plain(ctx.get(Value.cast(dut.events)), EVENTS),
-               "prefetch": prefetch is not None and ctx.get(dut.prefetch.ready),
-               "maintain": maintain is not None and ctx.get(dut.maintain.ready),
-               "prefetched": ctx.get(dut.prefetched.payload) if ctx.get(dut.prefetched.valid) else None,
-               "maintained": ctx.get(dut.maintained.valid),
-               "ports": [request is not None and ctx.get(dut.ports[k].request.ready)
+        got = {"load_ready": get("load_ready"), "store": store is not None and get("store__ready"),
+               "idle": get("store_idle"), "filled": get("filled"), "loaded": _plain(get("loaded"), LOADED),
+               "events": _plain(get("events"), EVENTS),
+               "prefetch": prefetch is not None and get("prefetch__ready"),
+               "maintain": maintain is not None and get("maintain__ready"),
+               "prefetched": get("prefetched__payload") if get("prefetched__valid") else None,
+               "maintained": get("maintained__valid"),
+               "ports": [request is not None and get(f"ports__{k}__request__ready")
                          for k, request in enumerate(ports)],
                "answers": [None] * LINE_PORTS}
         for k in range(LINE_PORTS):
-            if answers_ready[k] and ctx.get(dut.ports[k].response.valid):
-                got["answers"][k] = _plain(ctx.get(Value.cast(dut.ports[k].response.payload)), LINES)
-        if answer is not None and ctx.get(dut.response.ready):
+            if answers_ready[k] and get(f"ports__{k}__response__valid"):
+                got["answers"][k] = _plain(get(f"ports__{k}__response__payload"), LINES)
+        if answer is not None and get("response__ready"):
             memory.taken()
-        if ctx.get(dut.request.ready) and ctx.get(dut.request.valid):
-            memory.take(self.now, _plain(ctx.get(Value.cast(dut.request.payload)), REQUEST))
+        if get("request__ready") and get("request__valid"):
+            memory.take(self.now, _plain(get("request__payload"), REQUEST))
         for name, bit in got["events"].items():
             self.counts[name] = self.counts.get(name, 0) + bit
         self.now += 1
-        await ctx.tick()
+        dut.tick()
         return got
 
     async def line(self, port, **request):
@@ -276,6 +273,11 @@ class Bench:
 
 
 LOADED = (("hit", 1), ("data", 64), ("fault", 1), ("miss", 1), ("mshr", 6))
+STORE = (("address", 40), ("data", 64), ("mask", 8), ("stream", 16))
+BULK = (("address", 40), ("rows", 16), ("bytes", 20), ("stride", 40), ("semaphore", 4))
+MAINTAIN = (("operation", 2), ("address", 40), ("bytes", 40))
+LINE_REQUEST = (("write", 1), ("tag", 4), ("line", 34), ("mask", 64), ("data", 512))
+RESPONSE = (("tag", 8), ("write", 1), ("status", 2), ("data", 512))
 REQUEST = (("write", 1), ("tag", 8), ("line", 32), ("mask", 64), ("data", 512))
 LINES = (("tag", 4), ("status", 2), ("data", 512))
 EVENTS = tuple((name, 1) for name in (
@@ -289,3 +291,11 @@ def _plain(value, layout):
         fields[name] = value & ((1 << width) - 1)
         value >>= width
     return fields
+
+
+def _packed(fields, layout):
+    value = at = 0
+    for name, width in layout:
+        value |= (int(fields[name]) & (1 << width) - 1) << at
+        at += width
+    return value

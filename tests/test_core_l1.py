@@ -56,7 +56,9 @@ class Traffic:
             if not any(self.open) and not any(self.requests) and not self.store and bench.memory.idle:
                 break
         else:
-            raise AssertionError(f"not idle: {self.open}, {self.requests}, {self.store}")
+            raise AssertionError(f"not idle at cycle {bench.now}: accesses open at the ports "
+                                 f"{[len(one) for one in self.open]}, loads {self.waits}, store {self.store}, "
+                                 f"requests to memory at the end {bench.memory.log[-12:]}")
 
     def _load(self, rate):
         """A new load, or one that waits no more."""

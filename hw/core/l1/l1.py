@@ -13,8 +13,18 @@ from .line_port import LinePort
 from .memory_side import MemorySide
 from .mshrs import Mshrs
 from .stride import StridePrefetcher
-from .types import (LINE_PORTS, MSHR_BITS, Bulk, Events, Geometry, LoadAnswer, LoadRequest, Maintain, Op,
-                    StoreRequest)
+from .types import (
+    LINE_PORTS,
+    MSHR_BITS,
+    Bulk,
+    Events,
+    Geometry,
+    LoadAnswer,
+    LoadRequest,
+    Maintain,
+    Op,
+    StoreRequest,
+)
 from .walkers import BulkPrefetcher, Maintainer
 
 __all__ = ["L1"]
@@ -27,8 +37,8 @@ LINE_PATIENCE = 3
 class L1(wiring.Component):
     """Write-back cache of the tile's memory, and the one point that orders accesses to it.
 
-    Three pipelines of two cycles: loads, stores, and whole lines (fills, line ports, prefetches, maintenance).
-    In the first cycle each bank takes one access; in the second the bank does it or says why not. A load that
+    Three pipelines of two cycles: loads, stores, and lines (fills, line ports, prefetches, maintenance). In
+    the first cycle each bank takes one access; in the second the bank does it or says why not. A load that
     loses its bank is told to ask again; a store or line is tried again here.
 
     A store that misses does not wait: its bytes go into the way that the line will have. One line is asked
@@ -46,7 +56,8 @@ class L1(wiring.Component):
     filled : Out(mshrs): loads that missed on it ask again
     store : In(stream of StoreRequest): taken when its access begins
     store_idle : Out(1): every store taken has been done
-    ports : array of LINE_PORTS of {request : In(stream of LineRequest), response : Out(stream of LineResponse)}
+    ports : array of LINE_PORTS of {request : In(stream of LineRequest),
+        response : Out(stream of LineResponse)}
     prefetch : In(stream of Bulk), prefetched : Out(stream of 4)
     maintain : In(stream of Maintain), maintained : Out(stream of 1)
     request : Out(stream of Request), response : In(stream of Response): to the memory (hw/hbm/slice.py)
@@ -201,7 +212,8 @@ class L1(wiring.Component):
         given = self.x_given != 0
         self.x_line, self.x_filling = Signal(geometry.line_bits), self.x_source[0]
         self.x_prefetches = Signal()
-        m.d.sync += [self.x_prefetches.eq(self.x_op == Op.PREFETCH), self.x_source.eq(Mux(given, pick, 0)), self.x_bank.eq(self.x_given),
+        m.d.sync += [self.x_prefetches.eq(self.x_op == Op.PREFETCH),
+                     self.x_source.eq(Mux(given, pick, 0)), self.x_bank.eq(self.x_given),
                      self.x_line.eq(self.x_new_line)]
         with m.If(given & ~fill_asks):
             m.d.sync += last.eq(turn)
@@ -268,7 +280,8 @@ class L1(wiring.Component):
             m.d.comb += [
                 bank.valid.eq(self.l_given[b] | self.x_given[b] | (self.s_given[b] & ~self.s_fails)),
                 bank.sweep.eq(~self.started), bank.sweep_set.eq(self.sweep_set), bank.hold.eq(hold[b]),
-                bank.room.eq(self.mshrs.room & line_room), bank.room_prefetch.eq(self.mshrs.room_prefetch & line_room),
+                bank.room.eq(self.mshrs.room & line_room),
+                bank.room_prefetch.eq(self.mshrs.room_prefetch & line_room),
                 bank.mshr.eq(self.mshrs.mshr), bank.bad.eq(bad), bank.merges.eq(merges),
                 bank.wide.eq(self.wide),
                 i.data.eq(self.s_new.data), i.mask.eq(self.s_new.mask), i.way.eq(self.mshrs.fill_place.way),
@@ -310,7 +323,8 @@ class L1(wiring.Component):
         m.d.comb += [
             # A full line that is installed over a clean one asks for nothing.
             side.i.valid.eq((allow != 0) & (ask.fetches | ask.writes)), ask.mshr.eq(mshrs.mshr),
-            ask.line.eq(line), ask.write_line.eq(Cat(low, tag)), ask.mask.eq((1 << 64) - 1), ask.data.eq(evicted),
+            ask.line.eq(line), ask.write_line.eq(Cat(low, tag)),
+            ask.mask.eq((1 << 64) - 1), ask.data.eq(evicted),
             mshrs.allocate.eq((allow != 0) & ask.fetches), mshrs.place.line.eq(low), mshrs.place.way.eq(way),
             mshrs.store.eq(self._of(self.s_bank, "touches")), mshrs.store_mshr.eq(self._mshr_of(self.s_bank)),
             mshrs.store_mask.eq(s_mask),
@@ -355,6 +369,7 @@ class L1(wiring.Component):
             events.load_hit.eq(loaded.hit), events.load_miss.eq(self.fetching & self.by_load),
             events.load_again.eq(self.l_valid & ~(loaded.hit | loaded.fault | loaded.miss)),
             events.store_miss.eq(self.fetching & self.by_store),
-            events.port_miss.eq(lines & ~self.mshrs.prefetch), events.prefetch.eq(lines & self.mshrs.prefetch),
+            events.port_miss.eq(lines & ~self.mshrs.prefetch),
+            events.prefetch.eq(lines & self.mshrs.prefetch),
             events.writeback.eq(self.writing), events.fill.eq(self.mshrs.release),
         ]

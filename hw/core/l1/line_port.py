@@ -61,7 +61,8 @@ class LinePort(wiring.Component):
         m.d.comb += [
             self.request.ready.eq(count != depth),
             write.en.eq(entered), write.addr.eq(tail), write.data.eq(self.request.payload),
-            write_line.en.eq(entered), write_line.addr.eq(tail), write_line.data.eq(self.request.payload.line),
+            write_line.en.eq(entered), write_line.addr.eq(tail),
+            write_line.data.eq(self.request.payload.line),
         ]
         m.d.sync += [tail.eq(tail + entered), head.eq(head + pop), count.eq(count + entered - pop)]
 

@@ -31,8 +31,8 @@ class Mshrs(wiring.Component):
     -------
     mshr : Out(MSHR_BITS): the next one, while ``room``; ``room_prefetch``: for a prefetch
     allocate : In(1), prefetch : In(1), place : In(Place): it is taken, by a prefetch, for this way
-    store, store_mshr, store_mask : In: a store touches bytes of a line; wide, wide_mshr, wide_mask : In: a WRITE
-        does (both also in the cycle of their allocation)
+    store, store_mshr, store_mask : In: a store touches bytes of a line; wide, wide_mshr, wide_mask : In:
+        a WRITE does (both also in the cycle of their allocation)
     fill : In(MSHR_BITS); fill_place : Out(Place), fill_mask : Out(64): of this one, in the same cycle
     release : In(1): ``fill`` is done
     busy : Out(mshrs); filled : Out(mshrs): a pulse in the cycle after release

@@ -1,6 +1,6 @@
 """Stride prefetcher: finds loads and stores that go through memory in equal steps, and asks ahead of them."""
 
-from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
