@@ -117,14 +117,12 @@ def warm_rate(bench, cycles, skip):
     return sum(at >= skip for at in bench.times) / (cycles - skip)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", [*CONFIGS, "full"])
 def test_straight_code_is_width_a_cycle(name):
-    """A loop over 48 of 64 instructions, warm (cold, the memory's latency shows)."""
-    config = CONFIGS[name]
-    size = 16 * config.predictor.sets * config.predictor.ways
-    size = min(size, 64)
-    bench = Bench(config, program((size - 1, [jal(-4 * (size - 1))]), size=64), None, latency=(3, 3))
-    assert warm_rate(bench, 400, 200) == config.width
+    """A loop of 64 instructions, warm (cold, the memory's latency shows)."""
+    config = core_preset("full") if name == "full" else CONFIGS[name]
+    bench = Bench(config, program((63, [jal(-4 * 63)]), size=64), None, latency=(3, 3))
+    assert warm_rate(bench, 160, 100) == config.width
     assert bench.events["resteer"] == bench.events["btb_miss"] == 1
 
 
@@ -233,6 +231,18 @@ def test_indirect_jump_goes_where_it_went_last():
                   lambda given: RAM + (80 if bench.counts["resolved"] < 10 else 160), resolve_after=2)
     bench.run(300)
     assert bench.counts["resolved"] > 20 and bench.counts["mispredicted"] == 2
+
+
+@pytest.mark.parametrize("other", [NOP, jal(8), branch(8)])
+def test_another_instruction_with_the_same_entry_of_the_target_buffer(other):
+    """A jump and what is not the same jump share index and tag: the path is right, at a cycle each."""
+    far = 4 * 4 << 12  # bytes: rows, words of a row, tag
+    parts = [(0, [jal(far)]), (4, [jal(-16)]), (far // 4, [other, jal(12 - far), jal(8 - far)])]
+    bench = Bench(TINY, program(*parts, size=far // 4 + 64), lambda given: given.pc + 4, resolve_after=2)
+    bench.run(300)
+    turns = bench.log.count(RAM)
+    assert turns > 20 and bench.log.count(RAM + far) >= turns - 1
+    assert bench.events["resteer"] >= turns
 
 
 def test_next_line_is_prefetched():
