@@ -13,6 +13,8 @@ from hw.core.types import Cause, age_bits
 
 RAM_BYTES = 1 << 16
 LINE = address.LINE
+WINDOWS = address.CLINT, address.CONTROL, address.HOST
+STUCK = 600  # cycles without a commit
 
 
 @dataclass(kw_only=True)
@@ -62,6 +64,7 @@ class Instruction:
 
     @property
     def mask(self):
+        """Bytes, from the address on."""
         return (1 << self.size) - 1
 
 
@@ -86,6 +89,12 @@ def extended(value, op):
     if not op & 4 and value >> bits - 1:
         value -= 1 << bits
     return value & (1 << 64) - 1
+
+
+def _bits(i):
+    """Bytes of the doubleword that a store writes, and their bits."""
+    lanes = i.mask << (i.address & 7)
+    return lanes, sum(255 << 8 * b for b in range(8) if lanes >> b & 1)
 
 
 class L1Double:
@@ -286,7 +295,7 @@ class Bench:
         self.tally.kills += kill is not None
         self.tally.flushes += flush
         self.stuck = 0 if commits or flush or kill or not self.buffer else self.stuck + 1
-        assert self.stuck < 2000, self.say("nothing was committed for 2000 cycles")
+        assert self.stuck < STUCK, self.say(f"nothing was committed for {STUCK} cycles")
         self.tally.cycles += 1
         await ctx.tick()
 
@@ -334,7 +343,7 @@ class Bench:
         size = 1 << (op & 3)
         place = rng.random()
         if place < odds.devices:
-            at = rng.choice([address.CLINT, address.CONTROL, address.HOST]) + rng.choice([0, 8, 0x1000, 0xFFF8])
+            at = rng.choice(WINDOWS) + rng.choice([0, 8, 0x1000, 0xFFF8])
         elif place < odds.devices + odds.poisoned:
             at = self.lost
         else:
@@ -390,7 +399,7 @@ class Bench:
             if not ctx.get(port.valid):
                 continue
             i = self._find(ctx.get(port.age), void, kind)
-            assert i.issued and not i.done and not i.fault, self.say(f"{kind} {i.age} done twice or too early")
+            assert i.issued and not i.done and not i.fault, self.say(f"{kind} done twice or too early")
             i.done = True
             seen = ctx.get(trace)
             value = i.value if kind == "store" else seen.data
@@ -431,8 +440,7 @@ class Bench:
 
     @staticmethod
     def _is_device(at):
-        return any(base <= at < base + address.DEVICE_BYTES for base in
-                   (address.CLINT, address.CONTROL, address.HOST))
+        return any(base <= at < base + address.DEVICE_BYTES for base in WINDOWS)
 
     def _compare(self, i):
         assert i.kind == "other" or self._expected_fault(i) is None, self.say("an impossible access was done")
@@ -451,7 +459,7 @@ class Bench:
         elif i.kind == "load":
             expected = extended(self.memory.read(i.address, i.size), i.op)
             assert i.result == expected, self.say(
-                f"load {i.age} of {i.size} bytes at {i.address:#x}: expected {expected:#x}, got {i.result:#x}")
+                f"load of {i.size} bytes at {i.address:#x}: expected {expected:#x}, got {i.result:#x}")
             self.tally.loads += 1
 
     def _device_read(self, i):
@@ -480,10 +488,9 @@ class Bench:
         at, mask, value = taken
         assert self.drains, self.say("a store that is not committed went to the L1")
         i = self.drains.pop(0)
-        lanes = i.mask << (i.address & 7)
-        bits = sum(255 << 8 * b for b in range(8) if lanes >> b & 1)
-        assert (at, mask, value & bits) == (i.address, lanes, i.value << 8 * (i.address & 7) & bits), self.say(
-            "a store's bytes or order")
+        lanes, bits = _bits(i)
+        assert (at, mask, value & bits) == (i.address, lanes, i.value << 8 * (i.address & 7) & bits), (
+            self.say("a store's bytes or order"))
 
     def _devices_drained(self):
         log = self.devices.log
@@ -492,11 +499,10 @@ class Bench:
             log[:] = [access for k, access in enumerate(log) if access[0] or k == len(log) - 1]
         while log and log[0][0]:
             write, at, size, value, mask, _, _ = log.pop(0)
-            assert self.device_stores and not any(
-                i.serial < self.device_stores[0].serial for i in self.drains), self.say("device store's order")
+            assert self.device_stores, self.say("a device store that is not committed")
             i = self.device_stores.pop(0)
-            lanes = i.mask << (i.address & 7)
-            bits = sum(255 << 8 * b for b in range(8) if lanes >> b & 1)
+            assert not any(other.serial < i.serial for other in self.drains), self.say("device store's order")
+            lanes, bits = _bits(i)
             assert (at, size, mask, value & bits) == (
                 i.address, i.op & 3, lanes, i.value << 8 * (i.address & 7) & bits), self.say("a device store")
             self.tally.device_stores += 1

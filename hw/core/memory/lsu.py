@@ -268,7 +268,8 @@ class LoadStoreUnit(wiring.Component):
                 device.access.mask.eq(lanes(loads.head_address[:3], load.op[:2]))]
         m.d.comb += [
             self.mmio_request.payload.eq(device.request.payload),
-            self.mmio_request.valid.eq(device.request.valid), device.request.ready.eq(self.mmio_request.ready),
+            self.mmio_request.valid.eq(device.request.valid),
+            device.request.ready.eq(self.mmio_request.ready),
             device.response.payload.eq(self.mmio_response.payload),
             device.response.valid.eq(self.mmio_response.valid),
             self.mmio_response.ready.eq(device.response.ready),
