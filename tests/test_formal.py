@@ -9,7 +9,7 @@ BUGS = [(name, bug) for name, proof in PROOFS.items() for bug in proof.bugs]
 
 
 def attempt(proof, *, mode, depth, bug=None, harness=None):
-    harness = (harness or proof.harness)(changed(bug))
+    harness = (harness or proof.harness)(changed(bug, proof.package))
     return run(harness, harness.ports, mode=mode, depth=depth, free=proof.free)
 
 

@@ -12,7 +12,7 @@ from hw.config import HbmConfig
 from hw.hbm.timing import HbmSlots
 from tb.planted import Bug
 
-__all__ = ["PROOFS", "Proof", "changed"]
+__all__ = ["PROOFS", "Harness", "Proof", "changed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,7 @@ class Proof:
     near_miss : in place of covers, a harness with a stricter claim, which must fail
     bugs : each has to make it fail
     free : registers that start from any value
+    package : of the modules that ``load`` names
     """
 
     what: str
@@ -38,13 +39,14 @@ class Proof:
     near_miss: object = None
     bugs: tuple
     free: tuple = ()
+    package: str = "hw.hbm"
 
 
-def changed(bug=None):
+def changed(bug=None, package="hw.hbm"):
     """``load`` for harnesses: modules as they are, except that with the bug."""
 
     def load(name):
-        module = importlib.import_module(f"hw.hbm.{name}")
+        module = importlib.import_module(f"{package}.{name}")
         if bug is None or bug.module != module.__name__:
             return module
         copy = types.ModuleType(module.__name__)
