@@ -17,9 +17,11 @@ class FrontEnd(wiring.Component):
     """Instructions in the order of the predicted path, decoded, up to ``width`` at once.
 
     Of what it hands over only the direction of conditional branches and the targets of JALR can be wrong;
-    `resolve` says so. A bundle is taken whole. What `o` offers in a cycle with ``restart.valid`` or
-    ``resolve.mispredicted`` is void; ``o.valid`` is there again three cycles later at the earliest, with the
-    new path only.
+    `resolve` says so. A bundle is taken whole; its slots from ``count`` on mean nothing. What `o` offers in a
+    cycle with ``restart.valid`` or ``resolve.mispredicted`` is void; ``o.valid`` is there again three cycles
+    later at the earliest, with the new path only. After a FETCH_FAULT, or a JAL to an address not on 4 bytes,
+    nothing comes until one of them. A restart leaves the predictor's history and the index of its return
+    stack as they are.
 
     Parameters
     ----------
