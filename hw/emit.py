@@ -170,4 +170,5 @@ def _write(text, simplified):
     yosys = find_yosys(lambda version: version >= (0, 40))
     text = yosys.run(["-q", "-"], "\n".join(script), ignore_warnings=True)
     # A block that reads nothing, for a part of a struct that is constant, would never run.
-    return re.sub(r"^  always @\*\n(    [^\n=]+ = [\da-f'hxb_,{} ]+;)$", r"  always_comb\n\1", text, flags=re.M)
+    return re.sub(r"^  always @\*\n(    [^\n=]+ = [\da-f'hxb_,{} ]+;)$", r"  always_comb\n\1", text,
+                  flags=re.M)

@@ -1,9 +1,9 @@
-"""A machine with the core's ports that follows a list of commands in memory, to test the bench without a core.
+"""A machine with the core's ports that follows commands in memory, to test the bench without a core.
 
 Each doubleword from RAM on is a command, read line by line, and gives one trace record.
 Its kind is the highest byte, its value the lower 32 bits. CONSOLE: a character. WRITE: the command itself, to
-bytes 8 to 15 of line 100. EXIT: with the value. STAND_STILL. INTERRUPT: wait for one, withdraw all. DEVICE: load
-from the device at that address. Others do nothing.
+bytes 8 to 15 of line 100. EXIT: with the value. STAND_STILL. INTERRUPT: wait for one, withdraw all. DEVICE:
+load from the device at that address. Others do nothing.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal

@@ -1,4 +1,4 @@
-"""The bench of the core, around a stand-in that follows commands: memory, host device, trace, end of a run."""
+"""The bench of the core, around a stand-in that follows commands: memory, host device, trace, end of runs."""
 
 import numpy as np
 import pytest
@@ -128,8 +128,8 @@ def test_devices(simulator):
 def test_stuck_core_names_its_head(simulator):
     with pytest.raises(SimulationError) as caught:
         run_core(simulator, program(0, 0, command(STAND_STILL)), hang_cycles=1000)
-    assert ("the core is stuck: nothing was committed for 1000 cycles; the head of its reorder buffer is age 2, "
-            "pc 0x80000008, waiting for: lost response; the last of 2 instructions was 0x00000000 at "
+    assert ("the core is stuck: nothing was committed for 1000 cycles; the head of its reorder buffer is "
+            "age 2, pc 0x80000008, waiting for: lost response; the last of 2 instructions was 0x00000000 at "
             "0x80000004.") in str(caught.value)
 
 

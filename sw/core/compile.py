@@ -32,18 +32,19 @@ LINK = ("-nostdlib", "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl
 # The part of picolibc that programs may use; integers only.
 LIBRARY = {
     "newlib/libc/string": (
-        "memccpy memchr memcmp memcpy memmove memset strcat strchr strcmp strcpy strcspn strdup strlcat strlcpy "
-        "strlen strncat strncmp strncpy strnlen strpbrk strrchr strspn strstr strtok strtok_r"),
+        "memccpy memchr memcmp memcpy memmove memset strcat strchr strcmp strcpy strcspn strdup strlcat "
+        "strlcpy strlen strncat strncmp strncpy strnlen strpbrk strrchr strspn strstr strtok strtok_r"),
     "newlib/libc/ctype": (
-        "isalnum isalpha isdigit islower isprint ispunct isspace isupper isxdigit tolower toupper ctype_"),
+        "isalnum isalpha isdigit islower isprint ispunct isspace isupper isxdigit tolower toupper "
+        "ctype_"),
     "newlib/libc/stdlib": (
         "abs labs llabs atoi atol div ldiv rand srand nano-malloc-malloc nano-malloc-free nano-malloc-calloc "
         "nano-malloc-realloc"),
     "newlib/libc/search": "bsearch qsort",
     "newlib/libc/errno": "errno",
     "newlib/libc/tinystdio": (
-        "filestrput fprintf fputc fputs printf putchar puts snprintf sprintf strtol strtoul vfiprintf vprintf "
-        "vsnprintf vsprintf"),
+        "filestrput fprintf fputc fputs printf putchar puts snprintf sprintf strtol strtoul vfiprintf "
+        "vprintf vsnprintf vsprintf"),
     "newlib/libc/picolib": "picosbrk",
 }
 
@@ -80,7 +81,7 @@ def _cache():
 def _zig(arguments, *, what):
     _package("ziglang")
     cache = _cache()
-    env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(cache / "zig"), "ZIG_LOCAL_CACHE_DIR": str(cache / "zig")}
+    env = {**os.environ, **{f"ZIG_{kind}_CACHE_DIR": str(cache / "zig") for kind in ("GLOBAL", "LOCAL")}}
     done = subprocess.run([sys.executable, "-m", "ziglang", *map(str, arguments)], env=env,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
@@ -180,7 +181,8 @@ def compile_program(source, output=None, *, defines=None, flags=()):
 
 def main():
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m sw.core.compile", description="Compile a program for the core.")
+    parser = argparse.ArgumentParser(prog="python -m sw.core.compile",
+                                     description="Compile a program for the core.")
     parser.add_argument("source", help=f"a C or assembler file, or one of {', '.join(programs())}")
     parser.add_argument("-o", "--output", help="ELF file to write")
     parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE")

@@ -78,7 +78,8 @@ def read_elf(path, *, ram_bytes):
         if magic[4:5] != b"\x02":
             raise ImageError(f"{path} is an ELF file of class {_class(magic[4:5])}; the core runs ELF64")
         if magic[5:6] != b"\x01":
-            raise ImageError(f"{path} is not little-endian (EI_DATA = {magic[5] if magic[5:] else 'missing'})")
+            order = magic[5] if magic[5:] else "missing"
+            raise ImageError(f"{path} is not little-endian (EI_DATA = {order})")
         file.seek(0)
         try:
             elf = ELFFile(file)
@@ -118,8 +119,8 @@ def _segments(path, elf, ram_bytes):
             continue
         address, size, stored = header["p_paddr"], header["p_memsz"], header["p_filesz"]
         if address < RAM or address + size > RAM + ram_bytes:
-            raise ImageError(f"{path}: segment {number} takes {address:#x} to {address + size - 1:#x}; RAM is "
-                             f"{RAM:#x} to {RAM + ram_bytes - 1:#x}")
+            raise ImageError(f"{path}: segment {number} takes {address:#x} to {address + size - 1:#x}; "
+                             f"RAM is {RAM:#x} to {RAM + ram_bytes - 1:#x}")
         if stored > size:
             raise ImageError(f"{path}: segment {number} has {stored} bytes in the file, but takes {size}")
         data = part.data()

@@ -79,8 +79,9 @@ class Injection:
 
     def __post_init__(self):
         for name in ("external", "software", "timer"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"injection {name} = {getattr(self, name)!r}: must be at least 0 and below 1")
+            rate = getattr(self, name)
+            if not 0 <= rate < 1:
+                raise ValueError(f"injection {name} = {rate!r}: must be at least 0 and below 1")
 
 
 class HostDevice(wiring.Component):

@@ -77,13 +77,15 @@ class PipeSink(wiring.Component):
         events = []
         for stage, name in ((Stage.DONE, "done"), (Stage.ISSUED, "issued")):
             for valid, fields in self._entries(name):
-                events.append(f"      if ({valid}) core_pipe_event({int(stage)}, 32'({fields['age']}), 0, 0);")
+                age = fields["age"]
+                events.append(f"      if ({valid}) core_pipe_event({int(stage)}, 32'({age}), 0, 0);")
         committed = self._bits("pipe", self.layout["committed"])
         events.append(f"      if ({committed} != 0) "
                       f"core_pipe_event({int(Stage.COMMITTED)}, 32'({committed}), 0, 0);")
         for valid, fields in self._entries("dispatched"):
-            events.append(f"      if ({valid}) core_pipe_event({int(Stage.DISPATCHED)}, 32'({fields['age']}), "
-                          f"{fields['pc']}, {fields['word']});")
+            age, pc, word = (fields[key] for key in ("age", "pc", "word"))
+            events.append(f"      if ({valid}) core_pipe_event({int(Stage.DISPATCHED)}, 32'({age}), "
+                          f"{pc}, {word});")
         kill = self.layout["kill"]
         valid, age = (self._bits("pipe", kill.shape[name], kill.offset) for name in ("valid", "age"))
         events.append(f"      if ({valid}) core_pipe_event({int(Stage.KILL)}, 32'({age}), 0, 0);")

@@ -1,7 +1,7 @@
 """Trace sink: collects what the core commits, and ends runs, for simulation only (core_trace.cc).
 
-A run ends with one beat of stream ``event``: the program's exit, a full buffer, or the limit of cycles. A core
-that commits nothing for too long stops the run with a sentence about the head of its reorder buffer.
+A run ends with one beat of stream ``event``: the program's exit, a full buffer, or the limit of cycles. A
+core that commits nothing for too long stops the run with a sentence about the head of its reorder buffer.
 """
 
 import enum
