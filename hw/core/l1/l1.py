@@ -197,7 +197,9 @@ class L1(wiring.Component):
         m.d.comb += [self.mshrs.fill.eq(response.payload.tag), fill_asks.eq(is_fill & ~self.x_source[0])]
 
         asks, last = Signal(count - 1), Signal(count - 1, init=1)
-        m.d.comb += asks.eq(Cat(source.ask for source in self.sources))
+        # A prefetch without an MSHR would only take the bank from others.
+        m.d.comb += asks.eq(Cat(source.ask & ((source.op != Op.PREFETCH) | self.mshrs.room_prefetch)
+                                for source in self.sources))
         turn = rotate(m, asks, last)
         pick = Signal(count)
         m.d.comb += pick.eq(Mux(fill_asks, 1, turn << 1))

@@ -89,7 +89,8 @@ class StridePrefetcher(wiring.Component):
                 step = Signal(signed(bits + 1), name=f"step{k}")
                 same = Signal(name=f"same{k}")
                 m.d.comb += [step.eq(t.line - e.line), same.eq(step == e.stride)]
-                with m.If(step != 0):
+                # One step back is an older access that had to wait.
+                with m.If((step != 0) & ~((e.sure > 1) & (step == -e.stride))):
                     m.d.sync += e.line.eq(t.line)
                     with m.If(same):
                         with m.If(e.sure != SURE + 1):
