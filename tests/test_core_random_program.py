@@ -66,6 +66,18 @@ def test_any_blocks_and_any_nops_make_a_program():
         run(replace(whole, blocks=tuple(blocks)), injected=interrupts(6))
 
 
+def test_interrupts_of_a_bench():
+    records = run(random_program(4, size=600, profile="alu", interrupts=True), injected=interrupts(4))
+    assert {record.cause & 0xFF for record in records if record.intr} == {3, 7, 11}
+    assert not any(record.intr for record in run(random_program(4, size=600, profile="alu"),
+                                                 injected=interrupts(4)))
+
+
+def test_loadable_is_the_image():
+    program = random_program(4, size=50)
+    assert tuple((part.address, part.data) for part in program.loadable().segments) == program.image()
+
+
 def test_code_is_written_over():
     program = random_program(3, size=600, profile="self_modify")
     words = {}

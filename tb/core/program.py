@@ -9,6 +9,8 @@ past the instruction, or repairs it and returns to it, or returns to the link of
 
 from dataclasses import dataclass, field
 
+from sw.core.image import Image, Segment
+
 from .encode import FORMATS, NOP, encode, load_immediate
 
 __all__ = ["Block", "Builder", "DATA_BYTES", "Frame", "Program", "RAM_BYTES"]
@@ -80,6 +82,11 @@ class Program:
         """(address, bytes) of everything to be put into RAM, which is zero elsewhere."""
         code = b"".join(word.to_bytes(4, "little") for word in self.words)
         return ((RAM, code), *self.segments)
+
+    def loadable(self):
+        """The same as an Image, as the core's bench takes it."""
+        segments = tuple(Segment(address, data, len(data)) for address, data in self.image())
+        return Image(name=f"random {self.profile} {self.seed}", segments=segments)
 
 
 class Builder:
@@ -157,7 +164,8 @@ class Frame:
 
     Parameters
     ----------
-    timer : period of the timer in ticks of mtime; 0: it is not started, and no interrupt enabled.
+    timer : period of the timer in ticks of mtime; 0: it is not started.
+    interrupts : enable interrupts at the start, for a bench that causes them; with a timer they are anyway.
     timer_budget : timer interrupts before the handler stops it.
     exit_address, exit_value : the doubleword stored at the end.
     withdraw_address : register of the host device to which the handler stores the bit in mip of an interrupt
@@ -165,6 +173,7 @@ class Frame:
     """
 
     timer: int = 0
+    interrupts: bool = False
     timer_budget: int = 20
     exit_address: int = HOST + 8
     exit_value: int = 0
@@ -269,6 +278,7 @@ class Frame:
             b.put("addi", rd=TEMP2, rs1=TEMP2, imm=self.timer)
             b.put("lui", rd=TEMP, imm=(CLINT >> 12) + 4)
             b.put("sd", rs1=TEMP, rs2=TEMP2)
+        if self.timer or self.interrupts:
             b.immediate(TEMP, 0x888)
             b.put("csrrw", rs1=TEMP, csr=0x304)
             b.put("csrrsi", rs1=8, csr=0x300)
