@@ -34,8 +34,9 @@ def test_there_is_a_program_of_each_kind():
 def test_program_checks_itself_and_measures(name):
     done = run(compile_program(name, defines=SMALLER.get(name)))
     assert done.exit_code == 0
-    label, cycles, instructions = done.console.decode().split()
-    assert label == name
+    first, second = done.console.decode().splitlines()
+    label, cycles, instructions = first.split()
+    assert label == name and second.startswith(f"{name} events ") and len(second.split()) == 10
     # The model takes one cycle an instruction; reading the two counters is what lies between them.
     assert 0 < int(instructions) - int(cycles) <= 8 or 0 <= int(cycles) - int(instructions) <= 8
     assert int(cycles) < done.instructions

@@ -20,12 +20,15 @@ static inline int measure_stream(pass_t *pass, int (*check)(void))
     for (long i = 0; i < WORDS; ++i)
         source[i] = 3 * (uint64_t)i + 5;
     __asm__ volatile("" : : : "memory");
+    events_begin();
     uint64_t instret = READ_CSR(minstret), cycle = READ_CSR(mcycle);
     pass();
     __asm__ volatile("" : : : "memory");
     cycle = READ_CSR(mcycle) - cycle;
     instret = READ_CSR(minstret) - instret;
+    events_end();
     printf(STREAM " %lu %lu\n", (unsigned long)cycle, (unsigned long)instret);
+    events_print(STREAM);
     if (check()) {
         printf(STREAM ": the data are wrong\n");
         return 1;

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "bench.h"
 #include "random.h"
@@ -17,9 +18,14 @@ namespace {
 constexpr int64_t LINE = 64, PAGE = 4096;
 enum Status : uint64_t { OK = 0, POISON = 1, OUT_OF_RANGE = 2 };
 
+// REQUEST of tb/core/memory.py.
+struct Seen {
+    int64_t taken, answered, line, write;
+};
+
 struct Answer {
     uint64_t tag, write, status;
-    int64_t due;
+    int64_t due, seen;
     uint8_t data[LINE];
 };
 
@@ -37,6 +43,8 @@ struct Model {
     int64_t reads = 0, writes = 0, most = 0;
     bool shown = false;
     Answer answer{};
+    int64_t watched = 0;
+    std::vector<Seen> seen;
 
     uint8_t* page(int64_t number, bool make) {
         auto found = pages.find(number);
@@ -69,11 +77,12 @@ struct Model {
         for (auto& queue : queues) queue.clear();
         waiting = now = free_at = reads = writes = most = 0;
         shown = false;
+        seen.clear();
         random.seed(seed);
     }
 
     void take(uint64_t write, uint64_t tag, int64_t line, uint64_t mask, const uint8_t* data) {
-        Answer a{tag, write, OK, 0, {}};
+        Answer a{tag, write, OK, 0, -1, {}};
         ++(write ? writes : reads);
         if (line >= bytes / LINE) {
             a.status = OUT_OF_RANGE;
@@ -92,6 +101,10 @@ struct Model {
         free_at = std::max(free_at, now) + interval;
         const int64_t late = jitter ? int64_t(random.next64() % uint64_t(jitter + 1)) : 0;
         a.due = std::max(now + latency + late, free_at);
+        if (int64_t(seen.size()) < watched) {
+            a.seen = int64_t(seen.size());
+            seen.push_back({now, -1, line, int64_t(write)});
+        }
         queues[tag >> 6 & 3].push_back(a);
         most = std::max(most, ++waiting);
     }
@@ -111,6 +124,7 @@ struct Model {
             if (best) {
                 answer = best->front();
                 best->pop_front();
+                if (answer.seen >= 0) seen[size_t(answer.seen)].answered = now;
                 --waiting;
                 shown = true;
                 flags |= 4;
@@ -147,6 +161,14 @@ bool call(const char* body, int64_t size, std::string& answer) {
     if (verb == "counts") {
         const int64_t values[] = {model.reads, model.writes, model.most};
         answer.assign(reinterpret_cast<const char*>(values), sizeof values);
+        return true;
+    }
+    if (verb == "watch") {
+        words >> model.watched;
+        return true;
+    }
+    if (verb == "requests") {
+        answer.assign(reinterpret_cast<const char*>(model.seen.data()), model.seen.size() * sizeof(Seen));
         return true;
     }
     words >> offset;

@@ -11,9 +11,13 @@ from amaranth.lib.wiring import In, Out
 from hw.core.address import LINE, RAM
 from hw.hbm import port
 
-__all__ = ["BackDoor", "MemoryDouble", "MemoryTiming"]
+__all__ = ["BackDoor", "MemoryDouble", "MemoryTiming", "REQUEST"]
 
 HERE = Path(__file__).parent
+
+REQUEST = np.dtype([("taken", "<i8"), ("answered", "<i8"), ("line", "<i8"), ("write", "<i8")])
+"""A request that was watched: cycles since the reset in which it was taken and in which its answer was first
+given (-1: not yet); line counted from the start of RAM."""
 
 TEMPLATE = """\
 // Simulation only: the demand port of an HBM slice; tb/core/core_memory.cc has its storage and its timing.
@@ -173,3 +177,11 @@ class BackDoor:
         """Requests taken since the last reset: dict with reads, writes, most (in flight at once)."""
         values = np.frombuffer(self._call("counts"), dtype="<i8").tolist()
         return dict(zip(("reads", "writes", "most"), values, strict=True))
+
+    def watch(self, limit):
+        """Remember up to ``limit`` requests of each run from now on; 0 is none."""
+        self._call("watch", limit)
+
+    def requests(self):
+        """The requests remembered since the last reset: array of :data:`REQUEST`, in the order taken."""
+        return np.frombuffer(self._call("requests"), dtype=REQUEST)

@@ -28,6 +28,13 @@ static inline void host_put(char character)
 /* A pass of a benchmark: sets its data up itself, returns what it has computed. */
 typedef uint64_t pass_t(void);
 
-/* Runs a pass to warm the caches up, then measures a second one. Prints "name cycles instructions"; returns
-   0 if both computed `expected`, else 1: what main() returns. */
+/* What is counted beside cycles and instructions from begin to end: branches and JALR, mispredicted ones, loads
+   that missed the L1 (each try), instruction fetches that missed, and the cycles that committed nothing because
+   of the front end, execution, a load, a store. Printed in this order after "name events". */
+void events_begin(void);
+void events_end(void);
+void events_print(const char *name);
+
+/* Runs a pass to warm the caches up, then measures a second one. Prints "name cycles instructions"
+   and the events; returns 0 if both computed `expected`, else 1: what main() returns. */
 int measure(const char *name, void (*prepare)(void), pass_t *pass, uint64_t expected);
