@@ -14,15 +14,15 @@ ALIASES = Odds(lines=0, devices=0, wild=0, poisoned=0, kill=0.02, flush=0.005, s
 
 
 @pytest.mark.parametrize("preset,changes,odds,cycles,seed,forwarded", [
-    ("tiny", {}, Odds(), 1500, 1, 10),
+    ("tiny", {}, Odds(), 1500, 1, 5),
     ("tiny", {}, STORM, 1000, 2, 4),
     ("tiny", {}, ALIASES, 1000, 3, 4),
     ("tiny", {}, CALM, 500, 4, 1),
     # One entry each: indexes have no bits.
     ("tiny", {"loads": 1, "stores": 1}, ALIASES, 500, 5, 0),
-    ("small", {"loads": 8, "stores": 4}, Odds(), 800, 6, 10),
-    ("small", {"loads": 4, "stores": 8, "reorder_buffer": 32}, ALIASES, 800, 7, 10),
-    ("full", {"loads": 8, "stores": 8}, Odds(), 400, 8, 10),
+    ("small", {"loads": 8, "stores": 4}, Odds(), 800, 6, 5),
+    ("small", {"loads": 4, "stores": 8, "reorder_buffer": 32}, ALIASES, 800, 7, 5),
+    ("full", {"loads": 8, "stores": 8}, Odds(), 400, 8, 5),
 ], ids=lambda value: value if isinstance(value, str) else "")
 def test_every_load_is_sequential(preset, changes, odds, cycles, seed, forwarded):
     tally = Bench(core_preset(preset, **changes), seed=seed, odds=odds).run(cycles)
