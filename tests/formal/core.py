@@ -388,12 +388,12 @@ PROOFS = {
         harness=lambda load, width=width: RegistersAreConserved(load, width),
         mode="bounded", depth=depth, cover_depth=10, bugs=bugs)
        for width, depth, bugs in (
-           (1, 6, (
+           (1, 7, (
                Bug(what="a checkpoint of a younger branch stays busy after a kill",
                    module="hw.core.rename.rename",
                    right="| (self.kill.valid & younger(ages[c], self.kill.age)))", wrong=")"),
            )),
-           (2, 4, (
+           (2, 6, (
                Bug(what="the head behind a branch is that before it", module="hw.core.rename.rename",
                    right="heads.eq(free.heads[i])", wrong="heads.eq(free.heads[i] - writes)"),
            )))},
