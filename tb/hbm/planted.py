@@ -6,18 +6,10 @@ broken by the controller alone, because a burst is as long as a slot and because
 longer than tRC: there the devices are given a larger value than the controller was built for.
 """
 
-import contextlib
 import importlib
-import importlib.machinery
-import importlib.util
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from amaranth.hdl import Module
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In
 
 from golden.hbm import Geometry
 from hw.config import HbmConfig, HbmQueues
@@ -26,13 +18,14 @@ from hw.hbm.csr import Index
 from tb.build import Options, build
 from tb.protocol import Outcome
 from tb.simulator import SimulationError
+from tb.switched import SwitchedBench, changed_text, private_copies
 
 from .backdoor import Devices
 from .beats import pack
 from .bench import table_of
 from .checker import check_trace
 from .device import DeviceConfig
-from .switch import number_of, switch
+from .switch import SWITCH, number_of
 from .table import RULES
 from .trace import read_trace
 from .traffic import place, random_ranges, random_requests
@@ -40,7 +33,6 @@ from .traffic import place, random_ranges, random_requests
 __all__ = ["CONFIG", "LARGER", "PLANTED", "Verdict", "planted_bench", "planted_source", "verdict"]
 
 COPIED = ("hw.hbm", "tb.hbm.bench")
-ROOT = Path(__file__).parents[2]
 
 CONFIG = HbmConfig(pseudo_channels=2, stack_ids=2, queues=HbmQueues(
     read_entries=12, reserved_entries=4, write_entries=8, demand_reads=16, return_lines=32, write_high=12,
@@ -130,82 +122,21 @@ def planted_source(module):
         The place of a bug is not there exactly once: the module has changed since.
     """
     name = module if "." in module else f"hw.hbm.{module}"
-    text = ROOT.joinpath(*name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-    for rule, (where, right, wrong) in PLANTED.items():
-        if where != module:
-            continue
-        if text.count(right) != 1:
-            raise ValueError(f"bug of rule {rule}: {right!r} is in {name} {text.count(right)} times, not "
-                             "once")
-        text = text.replace(right, wrong)
+    text = changed_text(name, [(f"of rule {rule}", right, wrong)
+                               for rule, (where, right, wrong) in PLANTED.items() if where == module])
     if name.startswith("hw."):
         text = text.replace("from .. import emit\n", "from tb.hbm.switch import plain as emit\n")
     return f"{text}\n\nfrom amaranth.hdl import Mux  # noqa\nfrom tb.hbm.switch import bug, short  # noqa\n"
 
 
-class _Loader(importlib.machinery.SourceFileLoader):
-    """Loads a module from changed text, and neither reads nor writes its compiled form."""
-
-    def get_code(self, fullname):
-        module = fullname.removeprefix("hw.hbm.")
-        return compile(planted_source(module), self.path, "exec", dont_inherit=True)
-
-
-class _Finder:
-    def find_spec(self, name, path=None, target=None):
-        if not name.startswith("hw.hbm.") and name != "tb.hbm.bench":
-            return None
-        file = ROOT.joinpath(*name.split(".")).with_suffix(".py")
-        return importlib.util.spec_from_loader(name, _Loader(name, str(file)), origin=str(file))
-
-
-@contextlib.contextmanager
-def _private_copies():
-    """Within, the modules of ``COPIED`` are imported anew; afterwards everything is as it was."""
-    import hw
-    import tb.hbm
-
-    def ours():
-        return [name for name in list(sys.modules) if name in COPIED or name.startswith("hw.hbm.")]
-
-    saved = {name: sys.modules.pop(name) for name in ours()}
-    finder = _Finder()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-        for name in ours():
-            del sys.modules[name]
-        sys.modules.update(saved)
-        hw.hbm, tb.hbm.bench = saved["hw.hbm"], saved["tb.hbm.bench"]
-
-
-class PlantedBench(wiring.Component):
-    """A SliceBench with all bugs, and a stream ``planted`` that sets the switch."""
-
-    def __init__(self, bench):
-        self._bench = bench
-        super().__init__({**bench.signature.members, "planted": In(stream.Signature(len(switch)))})
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.bench = bench = self._bench
-        for path, member, value in bench.signature.flatten(bench):
-            outer = self
-            for part in path:
-                outer = outer[part] if isinstance(part, int) else getattr(outer, part)
-            m.d.comb += value.eq(outer) if member.flow is In else outer.eq(value)
-        m.d.comb += self.planted.ready.eq(1)
-        with m.If(self.planted.valid):
-            m.d.sync += switch.eq(self.planted.payload)
-        return m
+def _is_copied(name):
+    return name in COPIED or name.startswith("hw.hbm.")
 
 
 def planted_bench(*, log=None):
-    """The build of a :class:`PlantedBench` of ``CONFIG``."""
-    with _private_copies():
-        design = PlantedBench(importlib.import_module("tb.hbm.bench").SliceBench(CONFIG))
+    """The build of a bench of ``CONFIG`` with all bugs."""
+    with private_copies(_is_copied, lambda name: planted_source(name.removeprefix("hw.hbm."))):
+        design = SwitchedBench(importlib.import_module("tb.hbm.bench").SliceBench(CONFIG), SWITCH)
         return build(design, name="hbm_planted", options=Options(optimise="-O1"), log=log)
 
 
