@@ -33,8 +33,9 @@ class Hart:
     ----------
     memory : Memory, or the number of bytes of a RAM to make.
     pc : address of the first instruction.
-    devices : object with ``load(address, size) -> int``, ``store(address, size, value)`` and
-        ``lines(order) -> pending bits of mip``, used where there is no observed record; None reads 0.
+    devices : object with ``load(address, size)`` (an integer, or None to refuse),
+        ``store(address, size, value)`` and ``lines(order)`` (pending bits of mip), used where there is no
+        observed record; without it devices read 0.
     csrs : parameters of Csrs (csr.py): hartid, marchid, counters, events.
 
     Attributes
@@ -73,7 +74,10 @@ class Hart:
         if not self.memory.is_device(address):
             return self.trap(order, word, pc, Cause.LOAD_FAULT, address)
         if observed is None:
-            return self.devices.load(address, size) & (1 << 8 * size) - 1 if self.devices else 0
+            value = self.devices.load(address, size) if self.devices else 0
+            if value is None:
+                return self.trap(order, word, pc, Cause.LOAD_FAULT, address)
+            return value & (1 << 8 * size) - 1
         if observed[_TRAP] and observed[_CAUSE] == Cause.LOAD_FAULT:
             return self.trap(order, word, pc, Cause.LOAD_FAULT, address)
         return observed[_DATA] & (1 << 8 * size) - 1

@@ -4,12 +4,12 @@ The devices do what docs/core.md says of the real ones, in a time that is counte
 """
 
 from .hart import Hart
-from .memory import DEVICES, RAM
+from .memory import DEVICE_BYTES, DEVICES, RAM
 
 __all__ = ["Devices", "Machine"]
 
 _MSIP, _MTIMECMP, _MTIME = (DEVICES["clint"] + offset for offset in (0, 0x4000, 0xBFF8))
-_CONSOLE, _EXIT, _WITHDRAW = (DEVICES["host"] + offset for offset in (0, 8, 24))
+_CONSOLE, _EXIT, _LOAD, _WITHDRAW = (DEVICES["host"] + offset for offset in (0, 8, 16, 24))
 
 
 class Devices:
@@ -39,7 +39,8 @@ class Devices:
         for base, value in ((_MSIP, self._msip), (_MTIMECMP, self._mtimecmp), (_MTIME, self._time)):
             if base <= address < base + 8:
                 return value >> 8 * (address - base)
-        return 0
+        refused = DEVICES["host"] <= address < DEVICES["host"] + DEVICE_BYTES and address >> 3 != _LOAD >> 3
+        return None if refused else 0
 
     def store(self, address, size, value):
         if address == _CONSOLE:

@@ -90,11 +90,13 @@ class Program:
 
 
 class Builder:
-    """Words of a block while it is written, with forward branches; ``illegal``: words to choose from."""
+    """Words of a block while it is written, with forward branches. ``illegal``: words to choose from;
+    ``host``: there is a host device."""
 
-    def __init__(self, rng, illegal=()):
+    def __init__(self, rng, illegal=(), host=False):
         self.rng = rng
         self.illegal = illegal
+        self.host = host
         self.words, self.free = [], []
 
     def __len__(self):

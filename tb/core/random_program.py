@@ -13,7 +13,9 @@ from .program import (
     DATA_AT,
     DATA_BYTES,
     EDGES,
+    HOST,
     INNER,
+    LOAD_OPS,
     OUTER,
     POOL,
     RAM,
@@ -29,13 +31,13 @@ __all__ = ["ILLEGAL", "ILLEGAL_LENGTHS", "PROFILES", "random_program"]
 PROFILES = {
     "mixed": {"alu": 8, "memory": 6, "alias": 4, "branch": 5, "storm": 2, "call": 3, "jump_table": 2,
               "divide": 2, "trap": 3, "csr": 3, "system": 2, "self_modify": 1, "loop": 3,
-              "return": 1, "software": 1},
+              "return": 1, "software": 1, "device": 2},
     "alu": {"alu": 12, "divide": 2, "branch": 2, "loop": 2},
     "memory": {"memory": 6, "alias": 8, "alu": 2, "branch": 2, "loop": 3, "trap": 1},
     "branch": {"branch": 6, "storm": 6, "call": 5, "jump_table": 4, "alu": 2, "loop": 4},
     "trap": {"trap": 10, "alu": 4, "memory": 3, "branch": 3, "csr": 3, "return": 3, "loop": 2, "divide": 1},
     "interrupt": {"software": 5, "alu": 4, "memory": 4, "branch": 3, "csr": 4, "system": 3, "loop": 3,
-                  "alias": 2, "divide": 1, "trap": 2},
+                  "alias": 2, "divide": 1, "trap": 2, "device": 2},
     "divide": {"divide": 8, "alu": 4, "branch": 2, "memory": 2, "loop": 2},
     "self_modify": {"self_modify": 6, "alu": 3, "branch": 2, "trap": 3, "loop": 3, "memory": 1},
 }
@@ -282,6 +284,28 @@ def _software(b):
         b.plain()
 
 
+def _device(b):
+    """Loads from devices, and characters for the console; the branch before them is taken or not."""
+    rng = b.rng
+    pointer = b.register(zero=0)
+    name, one, two = rng.choice(BRANCH_OPS), b.register(), b.register()
+    skip = b.put(name, free=True)
+    if b.host and rng.random() < 0.6:
+        b.immediate(pointer, HOST)
+        b.put("sb", free=True, rs1=pointer, rs2=b.register())
+        for offset in rng.choices((16, 16, 32, 256), k=rng.randint(1, 3)):  # all but +16 are refused
+            name_of_load = rng.choice(tuple(LOAD_OPS))
+            b.put(name_of_load, free=True, rd=b.register(pointer), rs1=pointer, imm=offset)
+            b.plain(pointer)
+    else:
+        offset, loads = rng.choice(((0, ("lw", "lwu")), (0x4000, ("lw", "lwu", "ld")), (0xBFF8, ("ld",))))
+        b.immediate(pointer, CLINT + offset)
+        for _ in range(rng.randint(1, 3)):
+            b.put(rng.choice(loads), free=True, rd=b.register(pointer), rs1=pointer)
+            b.plain(pointer)
+    b.land(skip, name, rs1=one, rs2=two)
+
+
 def _self_modify(b):
     """A loop whose second pass finds another instruction than the first."""
     rng = b.rng
@@ -319,7 +343,8 @@ def _return(b):
 
 _KINDS = {"alu": _alu, "memory": _memory, "alias": _alias, "branch": _branch, "storm": _storm, "call": _call,
           "jump_table": _jump_table, "divide": _divide, "trap": _trap, "csr": _csr, "system": _system,
-          "self_modify": _self_modify, "return": _return, "software": _software}
+          "self_modify": _self_modify, "return": _return, "software": _software,
+          "device": _device}
 _USES_INNER = ("storm", "self_modify")
 
 
@@ -359,7 +384,7 @@ def random_program(seed, *, size=1000, profile="mixed", other_lengths=True, **fr
     blocks, count = [], 0
     while count < size:
         kind = rng.choices(tuple(weights), tuple(weights.values()))[0]
-        b = Builder(rng, illegal)
+        b = Builder(rng, illegal, frame.withdraw_address is not None)
         if kind == "loop":
             _loop(b, weights)
         else:
