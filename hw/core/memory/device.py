@@ -49,7 +49,9 @@ class DeviceAccess(wiring.Component):
         dropped = abandoned | self.abandon
         m.d.comb += [
             self.request.payload.eq(access),
-            self.request.valid.eq(state == DeviceState.REQUEST), self.response.ready.eq(1),
+            # An interrupt that was taken in the cycle in which a load began comes just in time to stop it.
+            self.request.valid.eq((state == DeviceState.REQUEST) & ~(self.abandon & ~access.write)),
+            self.response.ready.eq(1),
             self.holds.eq(state == DeviceState.ANSWERED),
             self.loading.eq((state != DeviceState.IDLE) & ~access.write & ~abandoned),
         ]
@@ -61,7 +63,9 @@ class DeviceAccess(wiring.Component):
                     m.d.sync += [access.eq(self.access), access.write.eq(self.store_valid), abandoned.eq(0),
                                  state.eq(DeviceState.REQUEST)]
             with m.Case(DeviceState.REQUEST):
-                with m.If(self.request.ready):
+                with m.If(~self.request.valid):
+                    m.d.sync += state.eq(DeviceState.IDLE)
+                with m.Elif(self.request.ready):
                     m.d.sync += state.eq(DeviceState.WAIT)
             with m.Case(DeviceState.WAIT):
                 with m.If(self.response.valid):
