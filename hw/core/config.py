@@ -101,6 +101,7 @@ class CoreConfig:
     queue : entries of each issue queue.
     loads, stores : entries of the load queue and of the store queue.
     multiply_latency : cycles of a multiplication.
+    engine : with the engine port (hw/core/core.py), an issue queue more.
     predictor, l1 : the front end's and the data cache's part of the tree.
     """
 
@@ -113,6 +114,7 @@ class CoreConfig:
     loads: int = 16
     stores: int = 16
     multiply_latency: int = 3
+    engine: bool = False
     predictor: PredictorConfig = field(default_factory=PredictorConfig)
     l1: L1Config = field(default_factory=L1Config)
 
@@ -132,6 +134,8 @@ class CoreConfig:
         _check("core", self, "loads", self.width, 128, power_of_two=True)
         _check("core", self, "stores", self.width, 128, power_of_two=True)
         _check("core", self, "multiply_latency", 2, 8)
+        if not isinstance(self.engine, bool):
+            raise ValueError(f"core.engine = {self.engine!r}: must be True or False")
         for name, kind in (("predictor", PredictorConfig), ("l1", L1Config)):
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"core.{name} = {getattr(self, name)!r}: must be a {kind.__name__}")

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from .. import emit
 from ..hbm.port import Request, Response
+from .execute.engine import EngineLane, EnginePort
 from .execute.lane import IntegerLane, OperandLane
 from .frontend.frontend import FrontEnd
 from .l1.l1 import L1
@@ -44,6 +45,7 @@ class Core(wiring.Component):
     external, software, timer : In(1): interrupts, levels
     time : In(64): mtime
     head : Out(Struct): the oldest instruction, and what it waits for
+    engine : Out(EnginePort), with config.engine
     trace : Out(array of TraceRecord), pipe : Out(Pipe)
     """
 
@@ -59,6 +61,8 @@ class Core(wiring.Component):
             "external": In(1), "software": In(1), "timer": In(1), "time": In(64),
             "head": Out(data.StructLayout({"valid": 1, "pc": 64, "age": layouts.age, "waits": Waits})),
         }
+        if config.engine:
+            members |= {"engine": Out(EnginePort(config))}
         if trace:
             members |= {"trace": Out(TraceRecord).array(config.width), "pipe": Out(Pipe(config))}
         super().__init__(members)
@@ -67,26 +71,30 @@ class Core(wiring.Component):
         m = Module()
         config, width, alus = self.config, self.config.width, self.config.alus
         lanes = range(alus)
-        wakes = alus + 4           # lanes, multiplier, divider, load, SYSTEM
+        engines = int(config.engine)
+        wakes = alus + 4 + engines   # lanes, multiplier, divider, load, SYSTEM, engine
         m.submodules.front_end = front = FrontEnd(config, ram_bytes=self.ram_bytes)
         m.submodules.rename = rename = Rename(config)
         m.submodules.dispatch = dispatch = Dispatch(config)
-        m.submodules.reorder_buffer = buffer = ReorderBuffer(config, finishers=alus + 5, readers=alus)
-        m.submodules.oldest_fault = oldest = OldestFault(config, sources=width + 2)
+        m.submodules.reorder_buffer = buffer = ReorderBuffer(config, finishers=alus + 5 + engines,
+                                                         readers=alus)
+        m.submodules.oldest_fault = oldest = OldestFault(config, sources=width + 2 + engines)
         m.submodules.scoreboard = board = Scoreboard(config, wakes=wakes)
-        m.submodules.registers = registers = Registers(config, reads=2 * alus + 4, writes=alus + 4)
+        m.submodules.registers = registers = Registers(
+            config, reads=2 * alus + 4 + 2 * engines, writes=alus + 4 + engines)
         m.submodules.commit = commit = Commit(config)
         m.submodules.privileged = privileged = Privileged(config)
         m.submodules.lsu = lsu = LoadStoreUnit(config, ram_bytes=self.ram_bytes)
         m.submodules.l1 = l1 = L1(config, ram_bytes=self.ram_bytes)
         integers = [IntegerLane(config, lane) for lane in lanes]
         agents = {name: OperandLane(config) for name in ("load", "address", "data")}
-        queues = [IssueQueue(config, wakes=wakes) for _ in range(alus + 3)]
+        queues = [IssueQueue(config, wakes=wakes) for _ in range(alus + 3 + engines)]
         for lane, component in enumerate(integers):
             m.submodules[f"lane{lane}"] = component
         for name, component in agents.items():
             m.submodules[f"{name}_lane"] = component
-        names = [*(f"queue{lane}" for lane in lanes), "load_queue", "address_queue", "data_queue"]
+        names = [*(f"queue{lane}" for lane in lanes), "load_queue", "address_queue", "data_queue",
+                 "engine_queue"]
         for name, queue in zip(names, queues):
             emit.place(m, name, queue)
         branch_lane, long_lane = integers[0], integers[-1]
@@ -123,16 +131,20 @@ class Core(wiring.Component):
                 to_lsu.writes.eq(decoded.writes), to_lsu.pc.eq(decoded.pc),
             ]
         written = [[dispatch.integer[lane * width + i] for i in range(width)] for lane in lanes]
-        written += [dispatch.load, dispatch.address, dispatch.data]
+        written += [dispatch.load, dispatch.address, dispatch.data, dispatch.engine]
 
         # -- queues and lanes
         woken = [lane.wakes[0] for lane in integers] + list(long_lane.wakes[1:])
         m.d.comb += [to.eq(wake) for to, wake in zip(board.wake, woken)]
         m.d.comb += [
-            board.wake[-2].valid.eq(lsu.loaded.valid & lsu.loaded.writes),
-            board.wake[-2].tag.eq(lsu.loaded.tag), board.wake[-1].eq(commit.wake),
+            board.wake[alus + 2].valid.eq(lsu.loaded.valid & lsu.loaded.writes),
+            board.wake[alus + 2].tag.eq(lsu.loaded.tag), board.wake[alus + 3].eq(commit.wake),
         ]
-        for queue, entries, lane in zip(queues, written, [*integers, *agents.values()]):
+        executing = [*integers, *agents.values()]
+        if engines:
+            m.submodules.engine_lane = engine_lane = EngineLane(config)
+            executing.append(engine_lane)
+        for queue, entries, lane in zip(queues, written, executing):
             m.d.comb += [to.eq(entry) for to, entry in zip(queue.i, entries)]
             m.d.comb += [to.eq(wake) for to, wake in zip(queue.wake, board.wake)]
             m.d.comb += [
@@ -155,7 +167,8 @@ class Core(wiring.Component):
             m.d.comb += [registers.tags[i].eq(component.tag), component.value.eq(registers.values[i])]
         loaded = registers.results[alus + 2]
         m.d.comb += [
-            registers.tags[-1].eq(commit.source), commit.operand.eq(registers.values[-1]),
+            registers.tags[2 * alus + 3].eq(commit.source),
+            commit.operand.eq(registers.values[2 * alus + 3]),
             registers.results[alus].eq(long_lane.results[1]),
             registers.results[alus + 1].eq(long_lane.results[2]),
             loaded.valid.eq(lsu.loaded.valid), loaded.writes.eq(lsu.loaded.writes),
@@ -196,10 +209,12 @@ class Core(wiring.Component):
             oldest.kill.eq(kill), oldest.flush.eq(flush),
             buffer.kill.eq(kill), buffer.flush.eq(flush), buffer.retire.eq(commit.retire),
             commit.fault.eq(oldest.o), commit.kill.eq(kill), commit.idle.eq(lsu.idle),
-            commit.hold.eq(lsu.device_load),
+            commit.hold.eq(lsu.device_load | (self.engine.hold if engines else 0)),
             front.resolve.eq(branch_lane.resolve), front.restart.eq(commit.restart),
         ]
         m.d.comb += [to.eq(head) for to, head in zip(commit.heads, buffer.heads)]
+        if engines:
+            self._engine(m, engine_lane, queues[-1], registers, board, buffer, oldest, kill, flush, l1)
 
         # -- privileged state; a SYSTEM instruction, alone as it is, is counted in the cycle after its access
         retired = Signal.like(commit.retire)
@@ -222,6 +237,21 @@ class Core(wiring.Component):
         if self.with_trace:
             self._trace(m, buffer, rename, registers, branch_lane, lsu, commit, privileged, queues, kill)
         return m
+
+    def _engine(self, m, lane, queue, registers, board, buffer, oldest, kill, flush, l1):
+        port = self.engine
+        for tag, value, to, read in zip(registers.tags[-2:], registers.values[-2:], lane.values, lane.tags):
+            m.d.comb += [tag.eq(read), to.eq(value)]
+        m.d.comb += [
+            queue.go.eq(port.ready), port.issue.eq(lane.o), registers.results[-1].eq(port.done),
+            board.wake[-1].valid.eq(port.done.valid & port.done.writes), board.wake[-1].tag.eq(port.done.tag),
+            buffer.done[-1].valid.eq(port.done.valid & port.done.completes),
+            buffer.done[-1].age.eq(port.done.age), oldest.i[-1].eq(port.fault),
+            port.kill.eq(kill), port.flush.eq(flush),
+            port.head_valid.eq(buffer.heads[0].valid), port.head_age.eq(buffer.heads[0].age),
+        ]
+        wiring.connect(m, wiring.flipped(port.request), l1.ports[1].request)
+        wiring.connect(m, l1.ports[1].response, wiring.flipped(port.response))
 
     def _events(self, m, events, front, rename, buffer, queues, commit, branch_lane, long_lane, lsu, l1):
         """What the performance counters can count (hw/core/privileged/counters.py)."""

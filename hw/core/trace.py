@@ -47,11 +47,11 @@ def Pipe(config):
     queue, done, committed (from the oldest on), and void."""
     layouts = Layouts(config)
     entered = data.StructLayout({"valid": 1, "age": layouts.age, "pc": 64, "word": 32})
-    lanes = config.alus + 3
+    lanes = config.alus + 3 + config.engine
     return data.StructLayout({
         "dispatched": data.ArrayLayout(entered, config.width),
         "issued": data.ArrayLayout(layouts.done, lanes),
-        "done": data.ArrayLayout(layouts.done, config.alus + 5),
+        "done": data.ArrayLayout(layouts.done, config.alus + 5 + config.engine),
         "committed": range(config.width + 1),
         "kill": layouts.kill, "flush": 1,
     })

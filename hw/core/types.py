@@ -20,7 +20,7 @@ RETURN_BITS = 6
 OP_BITS = 4
 
 
-class Unit(enum.Enum, shape=3):
+class Unit(enum.Enum, shape=4):
     """Where an instruction is executed."""
 
     ALU = 0
@@ -31,6 +31,7 @@ class Unit(enum.Enum, shape=3):
     STORE = 5     # op: funct3
     SYSTEM = 6    # op: SystemOp; alone in the reorder buffer when it is executed
     NONE = 7      # nothing to do: an exception found before, or a hint
+    ENGINE = 8    # the engine port's; op: funct3, immediate: funct7
 
 
 class AluOp(enum.Enum, shape=OP_BITS):

@@ -23,6 +23,7 @@ class Opcode(enum.Enum, shape=7):
     JALR = 0x67
     JAL = 0x6F
     SYSTEM = 0x73
+    CUSTOM_0 = 0x0B
 
 
 #: The SYSTEM instructions with funct3 0: exactly these words.
@@ -90,6 +91,12 @@ class Decoder(wiring.Component):
     whatever their other fields say. Whether a CSR exists is not looked at. A field that an instruction has no
     use for is 0.
 
+    Parameters
+    ----------
+    engine : bool
+        custom-0 is for the engine port: funct7 says what, and the bits of funct3 which registers are used:
+        2 for rd, 1 for rs1, 0 for rs2 (as in Rocket's RoCC interface). Without it custom-0 is illegal.
+
     Members
     -------
     word, pc : the instruction and its address.
@@ -97,7 +104,8 @@ class Decoder(wiring.Component):
     o : Out(Decoded); ``target`` is pc + 4, or JAL's target; ``history`` and ``returns`` are 0.
     """
 
-    def __init__(self):
+    def __init__(self, *, engine=False):
+        self.engine = engine
         super().__init__({"word": In(32), "pc": In(64), "fault": In(1), "o": Out(Decoded)})
 
     def elaborate(self, platform):
@@ -163,6 +171,11 @@ class Decoder(wiring.Component):
                 for value, system in PRIVILEGED.items():
                     with m.If(word == value):
                         m.d.comb += [legal.eq(1), op.eq(system)]
+
+            if self.engine:
+                with m.Case(Opcode.CUSTOM_0):
+                    m.d.comb += [legal.eq(1), unit.eq(Unit.ENGINE), op.eq(funct3), immediate.eq(funct7),
+                                 writes.eq(funct3[2]), uses1.eq(funct3[1]), uses2.eq(funct3[0])]
 
         target = Signal(64)
         misaligned = jump & word[21]  # bit 1 of the offset

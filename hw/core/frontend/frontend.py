@@ -62,7 +62,7 @@ class FrontEnd(wiring.Component):
             buffer.take.eq(self.o.ready & self.o.valid),
         ]
         for k in range(self.config.width):
-            m.submodules[f"decoder{k}"] = decoder = Decoder()
+            m.submodules[f"decoder{k}"] = decoder = Decoder(engine=self.config.engine)
             fetched, slot = buffer.slots[k], self.o.payload.slots[k]
             m.d.comb += [
                 decoder.word.eq(fetched.word), decoder.pc.eq(fetched.pc), decoder.fault.eq(fetched.fault),

@@ -18,7 +18,7 @@ class Dispatch(wiring.Component):
     i : In(array of renamed)
     load_index, store_index : In(array): entries of the load-store unit
     integer : Out(array of alus * width of entry): lane by lane
-    load, address, data : Out(array of entry)
+    load, address, data, engine : Out(array of entry)
     """
 
     def __init__(self, config):
@@ -30,7 +30,7 @@ class Dispatch(wiring.Component):
             "load_index": In(layouts.load).array(width), "store_index": In(layouts.store).array(width),
             "integer": Out(layouts.entry).array(config.alus * width),
             "load": Out(layouts.entry).array(width), "address": Out(layouts.entry).array(width),
-            "data": Out(layouts.entry).array(width),
+            "data": Out(layouts.entry).array(width), "engine": Out(layouts.entry).array(width),
         })
 
     def elaborate(self, platform):
@@ -48,7 +48,8 @@ class Dispatch(wiring.Component):
                     here = here | (unit == Unit.MULTIPLY) | (unit == Unit.DIVIDE)
                 lanes.append((self.integer[lane * width + i], here))
             store = unit == Unit.STORE
-            lanes += [(self.load[i], unit == Unit.LOAD), (self.address[i], store), (self.data[i], store)]
+            lanes += [(self.load[i], unit == Unit.LOAD), (self.address[i], store), (self.data[i], store),
+                      (self.engine[i], unit == Unit.ENGINE)]
             for out, here in lanes:
                 operation = out.operation
                 m.d.comb += [
