@@ -53,8 +53,8 @@ def test_first_difference_is_a_sentence_with_history(simulator):
         _run_against(simulator, Image.of(wrong), lockstep)
     report = caught.value.report
     sentence = str(caught.value)
-    assert ("lockstep with golden.riscv, core program (seed 0, simulator seed 1): instruction 2 at 0x80000008 "
-            "(mul gp, ra, sp), committed in cycle ") in sentence
+    assert ("lockstep with golden.riscv, core program (seed 0, simulator seed 1): instruction 2 at "
+            "0x80000008 (mul gp, ra, sp), committed in cycle ") in sentence
     assert "insn is 0x22081b3, expected 0x2081b3; rd_wdata is 0x23, expected 0xc." in sentence
     lines = sentence.splitlines()
     assert lines[1] == "The last 2 commits, equal in both, then that of each:"

@@ -87,7 +87,7 @@ def command(program, preset_name, overrides, check, latency, hbm, max_cycles, se
     config = chosen_core(preset_name, overrides)
     slice_config = _slice() if hbm else None
     ram_bytes = slice_config.capacity_bytes if hbm else RAM_BYTES
-    image = read_elf(_file(program), ram_bytes=ram_bytes)
+    image = dataclasses.replace(read_elf(_file(program), ram_bytes=ram_bytes), name=Path(program).name)
 
     def say(text):
         print(f"jalapeno: {text}", file=sys.stderr)

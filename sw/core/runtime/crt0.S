@@ -16,7 +16,7 @@ _start:
     sd      zero, 0(t0)
     addi    t0, t0, 8
     j       1b
-2:  li      a0, 0
+2:
     li      a1, 0
     call    main
     .globl _exit
