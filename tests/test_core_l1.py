@@ -7,7 +7,7 @@ import pytest
 from hw.core.address import RAM
 from hw.core.config import core_preset
 from hw.core.l1.types import LINE_PORTS
-from tests.core_l1_bench import OK, OUT_OF_RANGE, POISON, Bench, Bytes, config, pattern
+from tests.core_l1_bench import OK, OUT_OF_RANGE, POISON, Bench, Bytes, pattern
 
 CYCLES = 4000
 TINY, SMALL = core_preset("tiny"), core_preset("small")
@@ -19,7 +19,10 @@ class Traffic:
     def __init__(self, bench, *, cycles, lines, seed):
         self.bench, self.cycles = bench, cycles
         self.random = random.Random(seed)
-        self.pool = sorted(self.random.sample(range(bench.memory.lines), lines))
+        l1 = bench.core.l1
+        sets = min(2, l1.sets // 2)
+        near = [line for line in range(bench.memory.lines) if line // l1.banks % l1.sets < sets]
+        self.pool = sorted(self.random.sample(near, lines))
         self.model = Bytes()
         self.waits = {}      # address of a load -> the MSHR it waits for, or None
         self.asked = None    # address of the load of the cycle before
@@ -145,7 +148,6 @@ class Traffic:
 
 SHAPES = {
     "tiny": TINY,
-    "one bank, one way": config(banks=1, sets=2, ways=1, mshrs=2, streams=0, prefetch_mshrs=1),
     "small": SMALL,
 }
 
@@ -156,11 +158,11 @@ def test_random_traffic(shape, latency, stall):
     core = SHAPES[shape]
     bench = Bench(core, latency=latency, stall=stall, request_stall=stall, seed=3)
     lines = 3 * core.l1.banks * core.l1.ways
-    traffic = Traffic(bench, cycles=CYCLES if shape != "small" else CYCLES // 4, lines=min(lines, 24), seed=7)
+    traffic = Traffic(bench, cycles=CYCLES, lines=min(lines, 24), seed=7)
     bench.run(traffic.run)
     print(traffic.compared, bench.counts)
-    for kind in ("load", "read", "write", "store", "again"):
-        assert traffic.compared[kind] > 20, traffic.compared
+    for kind, least in (("load", 20), ("read", 20), ("write", 20), ("store", 20), ("again", 1)):
+        assert traffic.compared[kind] >= least, traffic.compared
     assert bench.counts["writeback"] and bench.counts["fill"]
 
 
@@ -377,4 +379,5 @@ def test_copy_streams(offset):
         print(f"{found[0]:.2f} cycles a line, {bench.counts}")
 
     directed(traffic, core=SMALL, latency=(80, 80))
-    assert found[0] <= 16
+    # With twelve MSHRs for prefetches and 80 cycles of latency it takes 2 * 80 / 12.
+    assert found[0] <= 15
