@@ -6,12 +6,15 @@ from amaranth.lib.wiring import In, Out
 
 from .. import emit
 from ..hbm.port import Request, Response
+from .address import CONTROL
 from .execute.engine import EngineLane, EnginePort
 from .execute.lane import IntegerLane, OperandLane
 from .frontend.frontend import FrontEnd
+from .l1.control import L1Control
 from .l1.l1 import L1
 from .memory.lsu import LoadStoreUnit
 from .memory.port import MmioRequest, MmioResponse
+from .memory.router import MmioRouter
 from .privileged.privileged import Privileged
 from .rename.rename import Rename
 from .trace import CommitTrace, Pipe, TraceRecord
@@ -41,7 +44,7 @@ class Core(wiring.Component):
     request : Out(stream of Request), response : In(stream of Response)
         Lines of memory; the ports of the HBM slice.
     mmio_request : Out(stream of MmioRequest), mmio_response : In(stream of MmioResponse)
-        Devices.
+        Devices, but for the registers of the L1.
     external, software, timer : In(1): interrupts, levels
     time : In(64): mtime
     head : Out(Struct): the oldest instruction, and what it waits for
@@ -195,8 +198,17 @@ class Core(wiring.Component):
         wiring.connect(m, lsu.l1_store, l1.store)
         wiring.connect(m, front.line_request, l1.ports[0].request)
         wiring.connect(m, l1.ports[0].response, front.line_response)
+        m.submodules.router = router = MmioRouter([CONTROL, None])
+        m.submodules.control = control = L1Control()
+        wiring.connect(m, lsu.mmio_request, router.request)
+        wiring.connect(m, router.response, lsu.mmio_response)
+        wiring.connect(m, router.devices[0].request, control.request)
+        wiring.connect(m, control.response, router.devices[0].response)
+        for name in ("prefetch", "prefetched", "maintain", "maintained"):
+            wiring.connect(m, getattr(control, name), getattr(l1, name))
+        outside = router.devices[1]
         for inner, outer in ((l1.request, self.request), (l1.response, self.response),
-                             (lsu.mmio_request, self.mmio_request), (lsu.mmio_response, self.mmio_response)):
+                             (outside.request, self.mmio_request), (outside.response, self.mmio_response)):
             wiring.connect(m, inner, wiring.flipped(outer))
 
         # -- done, faults, commit

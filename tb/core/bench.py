@@ -12,6 +12,7 @@ from amaranth.lib.wiring import Out
 
 from hw import emit
 from hw.core.address import CLINT, HOST
+from hw.core.memory.router import MmioRouter
 from hw.core.privileged.clint import Clint
 from hw.hbm.slice import HbmSlice
 from tb.build import Options, build
@@ -21,7 +22,6 @@ from tb.hbm.device import DeviceConfig, HbmDevice
 from .host import HostDevice
 from .memory import MemoryDouble
 from .pipe import PipeSink
-from .router import MmioRouter
 from .trace import TraceSink
 
 __all__ = ["CoreBench", "CoreBuild", "RAM_BYTES", "core_bench"]

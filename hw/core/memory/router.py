@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.core.address import DEVICE_BYTES
-from hw.core.memory.port import MmioRequest, MmioResponse
+from ..address import DEVICE_BYTES
+from .port import MmioRequest, MmioResponse
 
 __all__ = ["MmioRouter"]
 
@@ -15,8 +15,8 @@ class MmioRouter(wiring.Component):
 
     Parameters
     ----------
-    bases : list[int]
-        First addresses of the windows, DEVICE_BYTES each.
+    bases : list of int or None
+        First addresses of the windows, DEVICE_BYTES each; None, as the last, is everything else.
 
     Members
     -------
@@ -40,8 +40,10 @@ class MmioRouter(wiring.Component):
         here = Signal(len(self.bases))
         shift = DEVICE_BYTES.bit_length() - 1
         for i, (base, device) in enumerate(zip(self.bases, self.devices)):
+            inside = ~here[:i].any() if base is None else \
+                self.request.payload.address[shift:] == base >> shift
             m.d.comb += [
-                here[i].eq(self.request.payload.address[shift:] == base >> shift),
+                here[i].eq(inside),
                 device.request.payload.eq(self.request.payload),
                 device.request.valid.eq(self.request.valid & ~busy & here[i]),
                 device.response.ready.eq(busy & chosen[i] & self.response.ready),
