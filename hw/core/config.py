@@ -69,9 +69,9 @@ class L1Config:
     banks: int = 4
     sets: int = 32
     ways: int = 4
-    mshrs: int = 16
+    mshrs: int = 32
     streams: int = 8
-    prefetch_mshrs: int = 12
+    prefetch_mshrs: int = 24
 
     def __post_init__(self):
         _check("l1", self, "banks", 1, 16, power_of_two=True)
@@ -152,7 +152,7 @@ CORE_PRESETS = {
         width=4, alus=4, reorder_buffer=128, physical=160, checkpoints=16, queue=16, loads=32, stores=32,
         predictor=PredictorConfig(counters=4096, history=12, targets=512, returns=16, sets=128, ways=4,
                                   fetch_bytes=32, buffer=32),
-        l1=L1Config(banks=8, sets=128, ways=8, mshrs=32, streams=16, prefetch_mshrs=24)),
+        l1=L1Config(banks=8, sets=128, ways=8, mshrs=64, streams=16, prefetch_mshrs=48)),
 }
 
 
