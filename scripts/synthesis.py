@@ -81,7 +81,7 @@ def synthesise(component, block: str, library: Path, *, period: int = PERIOD) ->
                   "techmap", "opt", "opt_clean", f"dfflibmap -liberty {library}", "opt", "simplemap",
                   f"abc -liberty {library} -constr {folder}/constraints -D {period} -script +{SCRIPT}",
                   "opt_clean -purge", f"tee -o {folder}/stat stat -liberty {library}"]
-        with _output_to(folder / "log"):
+        with output_to(folder / "log"):
             for line in passes:
                 libyosys.run_pass(line, design)
         log, stat = (folder / "log").read_text(), (folder / "stat").read_text()
@@ -99,7 +99,7 @@ def synthesise(component, block: str, library: Path, *, period: int = PERIOD) ->
 
 
 @contextmanager
-def _output_to(path):
+def output_to(path):
     """Yosys writes to the process's own output: send it to a file meanwhile."""
     kept = os.dup(1), os.dup(2)
     with path.open("w") as file:

@@ -74,8 +74,8 @@ def _call(command):
                    check=True)
 
 
-def run_loop(bench, program, inputs, outputs, *, repeats=1, watchdog=20_000, **options):
-    """Run one job in the C++ loop.
+def run_loop(bench, program, inputs, outputs, *, repeats=1, watchdog=20_000, calls=(), **options):
+    """Run one job in the C++ loop; ``calls``: (device, bytes), what is asked of devices before each repeat.
 
     Returns
     -------
@@ -87,12 +87,14 @@ def run_loop(bench, program, inputs, outputs, *, repeats=1, watchdog=20_000, **o
     for offset, beats in request.copies:
         memory[offset:offset + beats.size] = beats
     with tempfile.TemporaryDirectory() as directory:
-        paths = [Path(directory) / name for name in ("request", "inputs", "outputs")]
+        paths = [Path(directory) / name for name in ("request", "inputs", "outputs", "calls")]
         paths[0].write_bytes(request.message)
         memory.tofile(paths[1])
+        paths[3].write_bytes(b"".join(name.encode() + b"\0" + len(body).to_bytes(8, "little") + body
+                                      for name, body in calls))
         streams = [f"{int(port.is_source)}:{port.words}" for port in bench.streams]
-        done = subprocess.run([program, *paths, str(request.output_bytes), str(repeats), *streams],
-                              capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        command = [program, *paths[:3], str(request.output_bytes), str(repeats), paths[3], *streams]
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode:
             raise RuntimeError(f"the C++ loop of {bench.name} failed: {done.stdout} {done.stderr}")
         got = np.fromfile(paths[2], dtype=np.uint8)
@@ -102,7 +104,7 @@ def run_loop(bench, program, inputs, outputs, *, repeats=1, watchdog=20_000, **o
     return int(cycles), float(seconds), beats
 
 
-def speed_ratio(simulator, inputs, outputs, *, rounds=5):
+def speed_ratio(simulator, inputs, outputs, *, rounds=5, calls=(), **options):
     """Cycles a second of ``simulator`` over those of the C++ loop, for one job.
 
     Both run in turn, ``rounds`` times; the first of the repeats in a round warms the caches up. Other work on
@@ -123,9 +125,14 @@ def speed_ratio(simulator, inputs, outputs, *, rounds=5):
     program = build_loop(bench)
     loops, simulators = [], []
     for _ in range(rounds):
-        cycles, seconds, beats = run_loop(bench, program, inputs, outputs, repeats=REPEATS)
+        cycles, seconds, beats = run_loop(bench, program, inputs, outputs, repeats=REPEATS, calls=calls,
+                                          watchdog=simulator.watchdog, **options)
         loops.append(cycles / seconds)
-        results = [simulator.run(inputs, outputs, reset=True) for _ in range(REPEATS)]
+        results = []
+        for _ in range(REPEATS):
+            for name, body in calls:
+                simulator.call(name, body)
+            results.append(simulator.run(inputs, outputs, reset=True, **options))
         simulators.append(max(result.cycles_per_second for result in results))
         result = results[-1]
         if result.simulated_cycles != cycles:
