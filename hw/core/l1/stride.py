@@ -24,7 +24,8 @@ class Training(data.StructLayout):
 
 class StridePrefetcher(wiring.Component):
     """An entry an instruction, by the hash of its pc. Steps are counted in lines; accesses to the line of the
-    last one teach nothing. After two equal steps it asks for the lines ahead, up to ``distance`` steps.
+    last one teach nothing. After two equal steps it asks for the lines ahead, up to ``distance`` steps. Other
+    instructions that go through the same lines, as in an unrolled loop, get no entry of their own.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class StridePrefetcher(wiring.Component):
     x : asker
     """
 
-    def __init__(self, geometry, *, distance=12):
+    def __init__(self, geometry, *, distance=16):
         self.geometry, self.distance = geometry, distance
         super().__init__({"load": In(Training(geometry)), "store": In(Training(geometry)),
                           "x": Out(asker(geometry))})
@@ -66,8 +67,13 @@ class StridePrefetcher(wiring.Component):
         m.d.sync += t.eq(given)
         known = Signal(streams)
         m.d.comb += [known[k].eq(e.valid & (e.stream == t.stream)) for k, e in enumerate(entries)]
+        followed = Signal(streams)
+        m.d.comb += [followed[k].eq(e.valid & ((t.line == e.line) | ((t.line - e.line)[:bits] == e.stride)))
+                     for k, e in enumerate(entries)]
+        unknown = Signal()
+        m.d.comb += unknown.eq(t.valid & (known == 0) & (followed == 0))
         replace = Signal(streams, init=1)
-        with m.If(t.valid & (known == 0)):
+        with m.If(unknown):
             m.d.sync += replace.eq(replace.rotate_left(1))
 
         x = self.x
@@ -100,7 +106,7 @@ class StridePrefetcher(wiring.Component):
                         m.d.sync += [e.sure.eq(e.sure - 1), e.ahead.eq(0), e.next.eq(t.line + e.stride)]
                     with m.Else():
                         m.d.sync += [e.stride.eq(step), e.sure.eq(1), e.ahead.eq(0)]
-            with m.Elif((known == 0) & t.valid & replace[k]):
+            with m.Elif(unknown & replace[k]):
                 m.d.sync += [e.valid.eq(1), e.stream.eq(t.stream), e.line.eq(t.line), e.stride.eq(0),
                              e.sure.eq(0), e.ahead.eq(0)]
             steps, done = Signal(name=f"steps{k}"), Signal(name=f"asked{k}")
