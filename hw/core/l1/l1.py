@@ -1,6 +1,6 @@
 """The L1: pipelines of loads, stores and lines over its banks."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -132,7 +132,7 @@ class L1(wiring.Component):
 
     def _bank_of(self, line):
         """One-hot."""
-        return (1 << line[:self.geometry.bank_bits])[:self.config.banks] if self.config.banks > 1 else 1
+        return (1 << self.geometry.bank(line))[:self.config.banks] if self.config.banks > 1 else 1
 
     def _of(self, pipeline, name):
         """A bit of the outcome of a pipeline's access in its second cycle."""
@@ -151,7 +151,7 @@ class L1(wiring.Component):
         self.l_line, self.l_address = Signal(geometry.line_bits), Signal(34 + 3)
         self.l_stream, self.l_valid, self.l_inside = Signal(16), Signal(), Signal()
         m.d.comb += [self.load_ready.eq(self.started),
-                     self.l_wants.eq(Mux(accepted & inside, self._bank_of(load.address[6:]), 0))]
+                     self.l_wants.eq(Mux(accepted & inside, self._bank_of(line), 0))]
         m.d.sync += [self.l_valid.eq(accepted), self.l_inside.eq(inside), self.l_bank.eq(self.l_given),
                      self.l_line.eq(line), self.l_address.eq(load.address[3:]), self.l_stream.eq(load.stream)]
         self.l_new_line, self.l_word = line, load.address[3:6]
@@ -173,7 +173,7 @@ class L1(wiring.Component):
         m.d.comb += new.eq(Mux(again, s, self.store.payload))
         self.s_new_line, new_inside = geometry.locate(new.address[6:])
         begins = Signal()
-        bank = self._bank_of(new.address[6:])
+        bank = self._bank_of(self.s_new_line)
         m.d.comb += [
             self.s_wants.eq(Mux((again | self.store.valid) & self.started & new_inside, bank, 0)),
             # Where the store before has failed, this one has not begun.
@@ -320,14 +320,16 @@ class L1(wiring.Component):
                 m.d.comb += [ask.fetches.eq(bank.push.fetches), ask.writes.eq(bank.push.writes),
                              through.eq(bank.push.through), tag.eq(bank.push.tag), evicted.eq(bank.line),
                              way.eq(bank.way)]
-        low = line[:geometry.bank_bits + geometry.set_bits]
+        number = geometry.bank(line)
+        place = line[geometry.bank_bits:geometry.bank_bits + geometry.set_bits]
         s_mask = Cat(Mux(self.s.address[3:6] == word, self.s.mask, 0) for word in range(8))
         m.d.comb += [
             # A full line that is installed over a clean one asks for nothing.
             side.i.valid.eq((allow != 0) & (ask.fetches | ask.writes)), ask.mshr.eq(mshrs.mshr),
-            ask.line.eq(line), ask.write_line.eq(Cat(low, tag)),
+            ask.line.eq(line), ask.write_line.eq(geometry.line(number, place, tag)),
             ask.mask.eq((1 << 64) - 1), ask.data.eq(evicted),
-            mshrs.allocate.eq((allow != 0) & ask.fetches), mshrs.place.line.eq(low), mshrs.place.way.eq(way),
+            mshrs.allocate.eq((allow != 0) & ask.fetches), mshrs.place.way.eq(way),
+            mshrs.place.line.eq(geometry.line(number, place, Const(0, 1))),
             mshrs.store.eq(self._of(self.s_bank, "touches")), mshrs.store_mshr.eq(self._mshr_of(self.s_bank)),
             mshrs.store_mask.eq(s_mask),
             mshrs.wide.eq(self._of(self.x_bank, "touches")), mshrs.wide_mshr.eq(self.x_mshr),

@@ -11,7 +11,7 @@ __all__ = ["Mshrs", "Place"]
 
 
 class Place(data.StructLayout):
-    """A way; ``line``: the low bits of the line's number, its bank and set."""
+    """A way; ``line``: the lowest line of its bank and set."""
 
     def __init__(self, geometry):
         super().__init__({"line": geometry.bank_bits + geometry.set_bits, "way": geometry.config.ways})

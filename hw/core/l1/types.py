@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, unsigned
+from amaranth.hdl import Cat, Const, unsigned
 from amaranth.lib import data, enum
 
 from ..address import ADDRESS_BITS, LINE, RAM
@@ -157,6 +157,22 @@ class Geometry:
         high = (line[low:] - RAM // LINE // (1 << low))[:LINE_BITS - low]
         relative = Cat(line[:low], high)
         return relative[:self.line_bits], relative < self.lines
+
+    def _fold(self, bits):
+        """Exclusive or of all bits, as many at a time as a bank's number has."""
+        folded = Const(0, self.bank_bits)
+        for first in range(0, len(bits), self.bank_bits) if self.bank_bits else ():
+            folded = folded ^ bits[first:first + self.bank_bits]
+        return folded
+
+    def bank(self, line):
+        """Number of the bank of a line from RAM. All bits of the line's number have a share in it, so that
+        two streams which go side by side are seldom in the same one, however they are aligned."""
+        return (line[:self.bank_bits] ^ self._fold(line[self.bank_bits:]))[:self.bank_bits]
+
+    def line(self, bank, place, tag):
+        """The line with this tag, in a bank and in the set ``place`` of it."""
+        return Cat((bank ^ self._fold(Cat(place, tag)))[:self.bank_bits], place, tag)
 
     def access(self):
         """Layout of an access to a bank. ``line`` without the bits of the bank; ``way`` of a FILL, one-hot;
