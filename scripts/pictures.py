@@ -1,6 +1,7 @@
-"""The pictures of docs/debugging.md, from a run of an engine with a planted bug (`make pictures`).
+"""The pictures of docs/debugging.md and docs/core.md, from real runs (`make pictures`).
 
-The run is that of the page: the failure is recorded as any other, and the pictures are drawn from its wave.
+Those of debugging are from a run of an engine with a planted bug, which is that of the page: the failure is
+recorded as any other, and the pictures are drawn from its wave. That of the core shows its window.
 """
 
 import contextlib
@@ -81,12 +82,33 @@ def draw(directory: Path) -> list[Path]:
     return [result, cause]
 
 
+def draw_core(directory: Path) -> Path:
+    """Misses that overlap, and a chain of them, in the window of a core `small`."""
+    from scripts.figures.core_programs import TIMING, small_bench
+    from tb.core.misses import LOADS, in_flight, miss_program
+    from tb.core.run import CoreSimulator, run_core
+    from tb.core.timeline import draw_timelines, flights
+
+    panels = []
+    with CoreSimulator(small_bench()) as simulator:
+        simulator.memory.watch(1000)
+        for dependent, title in ((False, "Eight loads that do not depend on each other"),
+                                 (True, "Eight loads, each of where the one before says")):
+            image = miss_program(dependent=dependent)
+            run = run_core(simulator, image, timing=TIMING, pipe_events=100_000)
+            requests, most = in_flight(simulator.memory.requests())
+            loads = range(image.symbols["loads"], image.symbols["loads"] + 4 * LOADS)
+            shown = [one for one in flights(run.pipe) if one.pc in loads][-LOADS:]
+            panels.append((f"{title}: {most} at once", shown, requests))
+    return draw_timelines(directory / "core-misses.png", panels)
+
+
 def main() -> None:
     """Draw all pictures of the documentation."""
     with tempfile.TemporaryDirectory() as runs:
         os.environ |= {"JALAPENO_RUNS_DIR": runs, "JALAPENO_WAVES": "1"}
         fail()
-        for path in draw(IMAGES):
+        for path in (*draw(IMAGES), draw_core(IMAGES)):
             print(path.relative_to(IMAGES.parents[1]))
 
 

@@ -164,9 +164,42 @@ HBM = [
     Target(key="hbm.faults.silent", equals=0, what="answers that were wrong without saying so"),
 ]
 
+CORE_PROGRAMS = {
+    "crc": "CRC-32 by table and by bits", "dhry": "mix of Dhrystone",
+    "interpreter": "byte code of a stack machine", "mark": "list, matrix, state machine",
+    "matrix": "24x24 product", "sort": "quicksort and heapsort", "strings": "words turned round and counted",
+}
+
+CORE = [
+    Target(key="core.ipc.geomean", at_least=1.2, quick=True,
+           what="core small, warm caches: instructions a cycle, geometric mean of the programs below"),
+    *[Target(key=f"core.ipc.{name}", quick=True, what=f"IPC: {what}")
+      for name, what in CORE_PROGRAMS.items()],
+    *[Target(key=f"core.cycles.{name}", quick=True, what=f"cycles: {name}") for name in CORE_PROGRAMS],
+    *[Target(key=f"core.mispredict.{name}", quick=True, what=f"mispredictions a branch: {name}")
+      for name in CORE_PROGRAMS],
+    Target(key="core.load_to_use", at_most=3, quick=True,
+           what="cycles of a load in a chain that hits the L1"),
+    Target(key="core.mlp", at_least=7, quick=True,
+           what="eight independent loads that miss: most in flight at once at the memory"),
+    Target(key="core.mlp.dependent", equals=1, quick=True, what="the same of a chain of loads"),
+    Target(key="core.copy_over_fill", at_least=0.8,
+           what="copy of 256 KiB through HBM: bytes a cycle over those of a loop that only reads"),
+    Target(key="core.stream.copy", what="bytes a cycle of this copy"),
+    Target(key="core.stream.read", what="bytes a cycle of reading"),
+    Target(key="core.stream.fill", what="bytes a cycle of filling"),
+    Target(key="core.chase_hbm", what="cycles of a load in a chain through HBM"),
+    Target(key="core.area.cells", what="core small without its memories: cells of logic of two inputs"),
+    Target(key="core.area.flip_flops", what="its flip-flops"),
+    Target(key="core.area.memory_bits", what="its memories: bits"),
+    Target(key="core.area.levels", what="its longest path: levels of such cells"),
+    Target(key="sim.core_cycles_per_second.small", noisy=True, what="simulated cycles a second, core small"),
+    Target(key="sim.core_cocotb_over_cpp", noisy=True, what="the same over a plain C++ loop"),
+]
+
 SUITE = [
     Target(key="tests.minutes", at_most=20, noisy=True, what="make test on 2 cores, wall clock"),
 ]
 
-TARGETS = [*CONFIG, *NUMBERS, *MATRIX, *QUAD, *SIMULATION, *PLANTED, *HBM, *DEMO, *SUITE]
+TARGETS = [*CONFIG, *NUMBERS, *MATRIX, *QUAD, *SIMULATION, *PLANTED, *HBM, *CORE, *DEMO, *SUITE]
 """All targets, in the order of the table."""
