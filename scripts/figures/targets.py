@@ -127,6 +127,9 @@ PLANTED = [
     Target(key="planted.hbm.total", at_least=30, what="rules of the HBM device, a bug planted for each"),
     Target(key="planted.hbm.caught", equals="=planted.hbm.total",
            what="of which the device and the trace checker both name the rule"),
+    Target(key="planted.core.bugs", at_least=14, what="bugs planted in the core"),
+    Target(key="planted.core.caught", equals="=planted.core.bugs",
+           what="of which random programs in lockstep with the sequential model find"),
 ]
 
 DEMO = [
@@ -189,6 +192,10 @@ CORE = [
     Target(key="core.stream.read", what="bytes a cycle of reading"),
     Target(key="core.stream.fill", what="bytes a cycle of filling"),
     Target(key="core.chase_hbm", what="cycles of a load in a chain through HBM"),
+    Target(key="core.lockstep.instructions", at_least=10_000_000,
+           what="random instructions on a tiny, a small and a wide core, compared with the sequential model"),
+    Target(key="core.lockstep.mismatches", equals=0, what="programs of them that differ anywhere"),
+    Target(key="core.lockstep.date", what="day of that run"),
     Target(key="core.area.cells", what="core small without its memories: cells of logic of two inputs"),
     Target(key="core.area.flip_flops", what="its flip-flops"),
     Target(key="core.area.memory_bits", what="its memories: bits"),
