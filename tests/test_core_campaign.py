@@ -2,7 +2,7 @@
 
 import pytest
 
-from tb.core.campaign import SIZES, campaign, campaign_bench, hbm_config, random_case, run_case
+from tb.core.campaign import HBM, SIZES, campaign, campaign_bench, random_case, run_case
 from tb.core.random_program import PROFILES
 from tb.core.run import CoreSimulator
 
@@ -40,7 +40,7 @@ def test_many_random_programs(size):
 @pytest.mark.nightly
 @pytest.mark.timeout(7200)
 def test_on_the_memory_slice():
-    with CoreSimulator(campaign_bench("small", hbm=hbm_config())) as simulator:
+    with CoreSimulator(campaign_bench("small", hbm=HBM)) as simulator:
         for seed in range(8):
             run, compared = run_case(simulator, random_case(seed, hbm=True),
                                      command=f"python -m tb.core.campaign small --hbm {seed}")

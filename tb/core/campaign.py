@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass, field, replace
 
 from golden.riscv.disassemble import disassemble
+from hw.config import preset
 from hw.core.address import LINE, RAM
 from hw.core.config import CoreConfig, L1Config, PredictorConfig, core_preset
 from tb.build import Options
@@ -26,8 +27,8 @@ from .random_program import PROFILES, random_program
 from .run import CoreSimulator, NotEnded
 from .shrink_program import shrink
 
-__all__ = ["SIZES", "Case", "Outcome", "campaign", "campaign_bench", "listing", "random_case", "run_case",
-           "shrunk"]
+__all__ = ["HBM", "SIZES", "Case", "Outcome", "campaign", "campaign_bench", "listing", "random_case",
+           "run_case", "shrunk"]
 
 WIDE = CoreConfig(
     width=4, alus=3, reorder_buffer=32, physical=64, checkpoints=4, queue=6, loads=8, stores=8,
@@ -47,6 +48,9 @@ TIMINGS = (
 INTERRUPTS = ({"external": 0.5}, {"external": 0.1, "software": 0.1, "timer": 0.1}, {"software": 1.0},
               {"timer": 0.05})
 """Rates of injected interrupts a request of the memory: so that a program still gets on between two."""
+
+HBM = preset("small").tile.hbm
+"""The slice of the runs on RTL of the memory too."""
 
 POISONED = range(RAM + (32 << 20), RAM + (32 << 20) + 64 * LINE, LINE)
 """Lines that programs read and never write; some of them are poisoned."""
@@ -104,8 +108,9 @@ def with_reads(program, rng, lines):
 
 def campaign_bench(size, *, log=None, **parts):
     """The build of a core of SIZES; ``parts`` as of tb.core.bench.CoreBench."""
-    name = f"core_{size}_hbm" if "hbm" in parts else f"core_{size}"
-    return core_bench(SIZES[size], name=name, options=Options(optimise="-O1"), log=log, **parts)
+    # Of `small`, the builds that scripts/figures/core_programs.py has too.
+    name, optimise = (f"core_{size}_hbm", "-O0") if "hbm" in parts else (f"core_{size}", "-O1")
+    return core_bench(SIZES[size], name=name, options=Options(optimise=optimise), log=log, **parts)
 
 
 def run_case(simulator, case, *, command=None, hang_cycles=HANG_CYCLES):
@@ -203,28 +208,26 @@ def main(arguments=None):
     parser.add_argument("--hbm", action="store_true", help="on an HBM slice with its devices")
     parser.add_argument("--shrink", action="store_true", help="make a failing program small and show it")
     options = parser.parse_args(arguments)
-    parts = {"hbm": hbm_config()} if options.hbm else {}
+    parts = {"hbm": HBM} if options.hbm else {}
     with CoreSimulator(campaign_bench(options.size, log=lambda line: print(line, file=sys.stderr),
                                       **parts)) as simulator:
         if options.shrink:
-            case = shrunk(simulator, random_case(options.seed, hbm=options.hbm))
-            print(listing(case.program))
-            run_case(simulator, case, command=f"python -m tb.core.campaign {options.size} {options.seed}")
+            try:
+                case = shrunk(simulator, random_case(options.seed, hbm=options.hbm))
+                print(listing(case.program))
+                run_case(simulator, case)
+            except (AssertionError, ValueError) as error:  # as it fails, or that it does not
+                print(error)
             return 1
         outcome = campaign(simulator, options.size, options.instructions, first_seed=options.seed,
                            keep_going=True, hbm=options.hbm)
-    for text in outcome.failures.values():
-        print(text)
+    for seed, text in outcome.failures.items():
+        print(f"{text}\nThe same with a small program: python -m tb.core.campaign {options.size}"
+              f"{' --hbm' if options.hbm else ''} {seed} --shrink")
     print(f"{outcome.programs} programs, {outcome.compared:,} instructions compared in {outcome.cycles:,} "
           f"cycles and {outcome.seconds:.1f} s, {outcome.interrupts} interrupts injected, "
           f"{len(outcome.failures)} programs failed")
     return 1 if outcome.failures else 0
-
-
-def hbm_config():
-    """The smallest slice: one pseudo-channel."""
-    from hw.config import HbmConfig
-    return HbmConfig(pseudo_channels=1)
 
 
 if __name__ == "__main__":
