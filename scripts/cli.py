@@ -8,6 +8,7 @@ import importlib
 import os
 import pkgutil
 import sys
+import warnings
 from importlib.metadata import version
 
 import click
@@ -60,6 +61,8 @@ def run(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as early:
         return early.exit_code
     except (click.Abort, KeyboardInterrupt):
+        # Parts of a design that was being made are not used now; nobody wants to hear of it.
+        warnings.filterwarnings("ignore", message=".*created but never used")
         _say("interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:

@@ -15,7 +15,8 @@ PATTERNS = ("stream", "four_streams", "random32", "random256", "mixed4k", "mixed
 @click.option("--pattern", type=click.Choice(PATTERNS), required=True, help="What is read and written.")
 @click.option("--microseconds", type=FiniteRange(20, 10_000), default=120.0, show_default=True,
               help="Time that the traffic would take at full bandwidth.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of random addresses.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True,
+              help="Of random addresses.")
 @click.option("--picture", type=OutputFile(".png"),
               help="PNG of the command timeline; without it, in a directory of its own below runs/.")
 @click.option("--picture-ns", type=FiniteRange(50, 20_000), default=1000.0, show_default=True,
@@ -59,14 +60,13 @@ def command(pattern, microseconds, seed, picture, picture_ns, preset_name, overr
             directory = new_run(f"hbm {pattern}", {"pattern": pattern, "seed": seed,
                                                    "figures": measured.measurement.as_dict()})
             picture = Path(directory) / "timeline.png"
-        draw(Path(picture), measured, config, length_ns=picture_ns,
-             title=f"{pattern}, pseudo-channel 0: {measured.measurement.share:.1%} of the pins")
         advance(1)
-    figures = measured.measurement.as_dict() | {"picture": str(picture)}
     if as_json:
-        print_json(figures)
-        return
-    _print(measured.measurement, picture)
+        print_json(measured.measurement.as_dict() | {"picture": str(picture)})
+    else:
+        _print(measured.measurement, picture)
+    draw(Path(picture), measured, config, length_ns=picture_ns,
+         title=f"{pattern}, pseudo-channel 0: {measured.measurement.share:.1%} of the pins")
 
 
 def _print(found, picture):
