@@ -66,7 +66,8 @@ def _changed(config, parts, path, value):
 @click.option("--hbm", is_flag=True, help="RTL of the HBM slice as memory, not a model with a latency.")
 @click.option("--max-cycles", type=click.IntRange(1), default=100_000_000, show_default=True,
               help="End a program that does not end itself.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of what is random around the core.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True,
+              help="Of what is random around the core.")
 @click.option("--trace", "trace_file", type=OutputFile(".log"),
               help="Pipeline log for the Konata viewer (the first two million events).")
 @click.option("--wave", "wave_file", type=OutputFile(".fst"), help="Wave of the run.")
