@@ -27,11 +27,12 @@ def test_a_bug_whose_place_is_gone_is_refused(monkeypatch):
 
 
 def test_copies_are_private():
-    name = "hw.core.window.commit"
-    with private_copies(lambda module: module == name, planted_source):
-        assert importlib.import_module(name) is not hw.core.window.commit
-    assert importlib.import_module(name) is hw.core.window.commit
-    assert hw.core.window.commit.Commit.__module__ == name
+    ours = hw.core.window.commit
+    with private_copies(lambda module: module == ours.__name__, planted_source):
+        copy = importlib.import_module(ours.__name__)
+        assert copy is not ours and hasattr(copy, "bug")
+    assert importlib.import_module(ours.__name__) is ours is hw.core.window.commit
+    assert not hasattr(ours, "bug")
 
 
 @pytest.fixture(scope="module")

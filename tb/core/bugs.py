@@ -106,7 +106,7 @@ PLANTED = {
         what="a kill frees the checkpoints of older branches too", module="rename.rename",
         right="(self.kill.valid & younger(ages[c], self.kill.age))",
         wrong="(self.kill.valid & (bug('checkpoint_freed') | younger(ages[c], self.kill.age)))",
-        profile="branch"),
+        profile="late"),
     "divider_kill": Bug(
         what="a kill does not end a division", module="execute.lane",
         right="divider.kill.eq(_void(self.kill, self.flush, age))",

@@ -40,6 +40,8 @@ PROFILES = {
                   "alias": 2, "divide": 1, "trap": 2, "device": 2},
     "divide": {"divide": 8, "alu": 4, "branch": 2, "memory": 2, "loop": 2},
     "self_modify": {"self_modify": 6, "alu": 3, "branch": 2, "trap": 3, "loop": 3, "memory": 1},
+    # Branches that are known long after younger ones.
+    "late": {"divide": 4, "branch": 8, "memory": 3, "storm": 2, "loop": 1},
 }
 """Name -> weight of each kind of block."""
 
