@@ -10,7 +10,7 @@ KEYS = ("core.load_to_use", "core.mlp", "core.copy_over_fill", "core.stream.", "
 #: Loads of the pointer chases; the shorter one is taken from the longer, and with it what is not the loop.
 STEPS = (2048, 4096)
 LINES_OF_L1 = 64
-BYTES = 262_144
+BYTES = 131_072
 
 
 def mlp(simulator, *, dependent: bool) -> int:

@@ -187,7 +187,7 @@ CORE = [
            what="eight independent loads that miss: most in flight at once at the memory"),
     Target(key="core.mlp.dependent", equals=1, quick=True, what="the same of a chain of loads"),
     Target(key="core.copy_over_fill", at_least=0.8,
-           what="copy of 256 KiB through HBM: bytes a cycle over those of a loop that only reads"),
+           what="copy of 128 KiB through HBM: bytes a cycle over those of a loop that only reads"),
     Target(key="core.stream.copy", what="bytes a cycle of this copy"),
     Target(key="core.stream.read", what="bytes a cycle of reading"),
     Target(key="core.stream.fill", what="bytes a cycle of filling"),
