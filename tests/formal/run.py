@@ -24,8 +24,10 @@ SMT2 = ("memory_nordff", "async2sync", "chformal -lower", "opt_clean",
         "formalff -setundef -clk2ff -ff2anyinit -hierarchy", "opt_clean", "dffunmap",
         "write_smt2 -wires proof.smt2")
 
-#: ABC scripts of the modes that prove: for all time (property-directed reachability), or for some cycles.
-PROVE = {"unbounded": "pdr", "bounded": "bmc3 -F {depth}"}
+#: ABC scripts of the modes that prove: for all time (property-directed reachability), for some cycles, and
+#: for some cycles where registers that are always equal have been made one.
+PROVE = {"unbounded": "pdr", "bounded": "bmc3 -F {depth}",
+         "reduced": "scleanup; dc2; scorr; dc2; bmc3 -F {depth}"}
 
 TOOLS = Path(sys.executable).parent
 
