@@ -379,5 +379,5 @@ def test_copy_streams(offset):
         print(f"{found[0]:.2f} cycles a line, {bench.counts}")
 
     directed(traffic, core=SMALL, latency=(80, 80))
-    # With twelve MSHRs for prefetches and 80 cycles of latency it takes 2 * 80 / 12.
-    assert found[0] <= 15
+    # Found: 10.5 and 12.4. One load a cycle alone makes it 8.
+    assert found[0] <= 12.5
