@@ -164,6 +164,8 @@ class Terminal:
             os.kill(os.getpid(), signal.SIGINT)
         return self.under.write(text)
 
+# As in a terminal; whoever runs in the background has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.stdout = Terminal(sys.stdout)
 main()
 """
