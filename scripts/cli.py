@@ -92,3 +92,7 @@ def run(arguments: list[str] | None = None) -> int:
 def main() -> None:
     """Entry point of the command."""
     sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()
