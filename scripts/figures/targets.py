@@ -206,7 +206,8 @@ CORE = [
 
 SUITE = [
     # 20 as long as there were the matrix engine and the HBM slice only.
-    Target(key="tests.minutes", at_most=40, noisy=True, what="make test on 2 cores, simulators built, wall clock"),
+    Target(key="tests.minutes", at_most=40, noisy=True,
+           what="make test on 2 cores, simulators built, wall clock"),
 ]
 
 TARGETS = [*CONFIG, *NUMBERS, *MATRIX, *QUAD, *SIMULATION, *PLANTED, *HBM, *CORE, *DEMO, *SUITE]
