@@ -41,8 +41,9 @@ class ConfigError(ValueError):
         self.field, self.value, self.rule = name, value, rule
 
 
-def _whole(owner: str, config: object, name: str, low: int, high: int, *, multiple: int = 1,
-           power_of_two: bool = False) -> None:
+def whole(owner: str, config: object, name: str, low: int, high: int, *, multiple: int = 1,
+          power_of_two: bool = False) -> None:
+    """`ConfigError` unless a field is a whole number from low to high, and what else is asked of it."""
     value = getattr(config, name)
     rule = f"a whole number from {low} to {high}"
     if multiple > 1:
@@ -63,7 +64,8 @@ def _real(owner: str, config: object, name: str, low: float, high: float) -> Non
     object.__setattr__(config, name, float(value))
 
 
-def _kind(owner: str, config: object, name: str, kind: type) -> None:
+def kind_of(owner: str, config: object, name: str, kind: type) -> None:
+    """`ConfigError` unless a field is of a class."""
     value = getattr(config, name)
     if not isinstance(value, kind):
         raise ConfigError(f"{owner}.{name}", value, f"a {kind.__name__}")
@@ -96,19 +98,19 @@ class MatrixConfig:
     quantise_latency: int = 2
 
     def __post_init__(self):
-        _whole("matrix", self, "units", 1, 64)
-        _whole("matrix", self, "rows", BLOCK, 256, multiple=BLOCK)
-        _whole("matrix", self, "cols", 4, 256, multiple=4)
-        _whole("matrix", self, "accumulator_rows", 1, 4096, power_of_two=True)
-        _whole("matrix", self, "output_rows", 1, 4096, power_of_two=True)
-        _whole("matrix", self, "product_latency", 0, 1)
+        whole("matrix", self, "units", 1, 64)
+        whole("matrix", self, "rows", BLOCK, 256, multiple=BLOCK)
+        whole("matrix", self, "cols", 4, 256, multiple=4)
+        whole("matrix", self, "accumulator_rows", 1, 4096, power_of_two=True)
+        whole("matrix", self, "output_rows", 1, 4096, power_of_two=True)
+        whole("matrix", self, "product_latency", 0, 1)
         if self.output_rows < self.accumulator_rows:
             raise ConfigError("matrix.output_rows", self.output_rows,
                               f"at least accumulator_rows, which is {self.accumulator_rows}")
         # The accumulator is read while the block sum is rounded, which takes a cycle at least.
-        _whole("matrix", self, "sum_latency", 1, 4)
+        whole("matrix", self, "sum_latency", 1, 4)
         for name in ("add_latency", "quantise_latency"):
-            _whole("matrix", self, name, 0, 4)
+            whole("matrix", self, name, 0, 4)
 
     @property
     def row_groups(self) -> int:
@@ -159,17 +161,17 @@ class HbmQueues:
     bulk_grain: int = 16
 
     def __post_init__(self):
-        _whole("queues", self, "read_entries", 8, 64)
-        _whole("queues", self, "write_entries", 4, 64)
-        _whole("queues", self, "reserved_entries", 1, self.read_entries - 4)
-        _whole("queues", self, "demand_reads", 4, 256)
-        _whole("queues", self, "return_lines", 16, 1024, power_of_two=True)
+        whole("queues", self, "read_entries", 8, 64)
+        whole("queues", self, "write_entries", 4, 64)
+        whole("queues", self, "reserved_entries", 1, self.read_entries - 4)
+        whole("queues", self, "demand_reads", 4, 256)
+        whole("queues", self, "return_lines", 16, 1024, power_of_two=True)
         # An entry may hold one line only, and then all entries are taken before there are more lines.
-        _whole("queues", self, "write_high", 2, 4 * self.write_entries)
-        _whole("queues", self, "write_low", 1, self.write_high - 1)
-        _whole("queues", self, "age_cap", 16, 4096)
-        _whole("queues", self, "ranges", 1, 16)
-        _whole("queues", self, "bulk_grain", 1, 64)
+        whole("queues", self, "write_high", 2, 4 * self.write_entries)
+        whole("queues", self, "write_low", 1, self.write_high - 1)
+        whole("queues", self, "age_cap", 16, 4096)
+        whole("queues", self, "ranges", 1, 16)
+        whole("queues", self, "bulk_grain", 1, 64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,18 +202,18 @@ class HbmConfig:
     queues: HbmQueues = HbmQueues()
 
     def __post_init__(self):
-        _whole("hbm", self, "pseudo_channels", 1, 64)
-        _whole("hbm", self, "pins", 32, 32)
+        whole("hbm", self, "pseudo_channels", 1, 64)
+        whole("hbm", self, "pins", 32, 32)
         _real("hbm", self, "gbit_s_pin", 1.0, 16.0)
-        _whole("hbm", self, "stack_ids", 1, 4)
-        _whole("hbm", self, "bank_groups", 2, 4, power_of_two=True)
-        _whole("hbm", self, "banks", 16, 16)
-        _whole("hbm", self, "rows", 64, 65536, multiple=64)
-        _whole("hbm", self, "page_bytes", 1024, 1024)
-        _kind("hbm", self, "timings", HbmTimings)
-        _kind("hbm", self, "queues", HbmQueues)
+        whole("hbm", self, "stack_ids", 1, 4)
+        whole("hbm", self, "bank_groups", 2, 4, power_of_two=True)
+        whole("hbm", self, "banks", 16, 16)
+        whole("hbm", self, "rows", 64, 65536, multiple=64)
+        whole("hbm", self, "page_bytes", 1024, 1024)
+        kind_of("hbm", self, "timings", HbmTimings)
+        kind_of("hbm", self, "queues", HbmQueues)
         for name, (low, high) in RULES.items():
-            (_whole if name.endswith("_ck") else _real)("timings", self.timings, name, low, high)
+            (whole if name.endswith("_ck") else _real)("timings", self.timings, name, low, high)
 
     @property
     def channels(self) -> float:
@@ -239,8 +241,8 @@ class TileConfig:
 
     def __post_init__(self):
         _real("tile", self, "clock_ghz", 0.1, 4.0)
-        _kind("tile", self, "matrix", MatrixConfig)
-        _kind("tile", self, "hbm", HbmConfig)
+        kind_of("tile", self, "matrix", MatrixConfig)
+        kind_of("tile", self, "hbm", HbmConfig)
         # Decode is bound by memory and never by loading weights: the edge keeps up with the pins.
         for weight_format in BLOCK_BYTES:
             edge = self.matrix.weight_edge_bytes(weight_format)
@@ -265,9 +267,9 @@ class ChipConfig:
     tile: TileConfig
 
     def __post_init__(self):
-        _kind("chip", self, "name", str)
-        _whole("chip", self, "tiles", 1, 256)
-        _kind("chip", self, "tile", TileConfig)
+        kind_of("chip", self, "name", str)
+        whole("chip", self, "tiles", 1, 256)
+        kind_of("chip", self, "tile", TileConfig)
 
 
 PRESETS = {
@@ -308,7 +310,7 @@ def field_paths(config: object, prefix: str = "") -> dict[str, object]:
     return leaves
 
 
-def _resolve(config: ChipConfig, name: str) -> str:
+def _resolve(config: object, name: str) -> str:
     paths = field_paths(config)
     if name in paths:
         return name
@@ -324,12 +326,13 @@ def _parse(path: str, kind: type, text: object) -> object:
     if not isinstance(text, str) or kind is str:
         return text
     try:
-        return kind(text)
-    except ValueError:
-        raise ConfigError(path, text, {int: "a whole number", float: "a number"}[kind]) from None
+        return {"true": True, "false": False}[text] if kind is bool else kind(text)
+    except (KeyError, ValueError):
+        rules = {bool: "true or false", int: "a whole number", float: "a number"}
+        raise ConfigError(path, text, rules[kind]) from None
 
 
-def with_overrides(config: ChipConfig, overrides: Mapping[str, object]) -> ChipConfig:
+def with_overrides(config, overrides: Mapping[str, object]):
     """A copy of `config` with some leaves replaced, validated once, as a whole.
 
     A key is a dotted path (`tile.matrix.rows`) or as much of its end as is unambiguous (`matrix.rows`,

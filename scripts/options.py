@@ -53,6 +53,11 @@ def config_options(default: str) -> Callable:
 
 def chosen_config(preset_name: str, overrides: tuple[str, ...]) -> ChipConfig:
     """The configuration which `--preset` and `--set` describe; `ConfigError` if there is none."""
+    return overridden(preset(preset_name), overrides, fields="a field that `jalapeno config` lists")
+
+
+def overridden(config, overrides: tuple[str, ...], *, fields: str):
+    """A tree of configurations with what `--set` changes; ``fields`` says in errors what may be changed."""
     changed = {}
     for text in overrides:
         field, equals, value = text.partition("=")
@@ -61,15 +66,14 @@ def chosen_config(preset_name: str, overrides: tuple[str, ...]) -> ChipConfig:
         if field in changed:
             raise ConfigError("field", field, "given only once")
         changed[field] = value
-    chip = preset(preset_name)
-    paths = field_paths(chip)
+    paths = field_paths(config)
     for field in changed:
         if not any(path == field or path.endswith(f".{field}") for path in paths):
             ends = [*paths, *(path.split(".", 1)[-1] for path in paths)]
             close = difflib.get_close_matches(field, ends, cutoff=0.5)
             such = f", such as {', '.join(close)}" if close else ""
-            raise ConfigError("--set", field, f"a field that `jalapeno config` lists{such}")
-    return with_overrides(chip, changed)
+            raise ConfigError("--set", field, f"{fields}{such}")
+    return with_overrides(config, changed)
 
 
 def mode_option(default: str = "mxfp8_mxfp4") -> Callable:

@@ -82,11 +82,13 @@ def test_no_program_for_this_core(tmp_path, capsys, contents, told):
     (["nowhere"], "'nowhere' is neither a file nor one of chase, copy"),
     (["hello", "--preset", "huge"], "core preset = 'huge': must be one of tiny, small, full"),
     (["hello", "--set", "width"], "--set = 'width': must be FIELD=VALUE"),
-    (["hello", "--set", "colour=1"], "--set = 'colour': must be a field of the core, here one of width, "),
+    (["hello", "--set", "colour=1"], "--set = 'colour': must be a field of the core"),
     (["hello", "--set", "l1=1"], "--set = 'l1': must be a field of the core"),
-    (["hello", "--set", "l1.mshrs=many"], "--set l1.mshrs = 'many': must be a whole number"),
+    (["hello", "--set", "l1.mshrs=many"], "l1.mshrs = 'many': must be a whole number"),
     (["hello", "--set", "l1.mshrs=0"], "l1.mshrs = 0: must be a whole number from 2 to 64"),
-    (["hello", "--set", "width=1", "--set", "width=2"], "--set = 'width': must be given only once"),
+    (["hello", "--set", "width=1", "--set", "width=2"], "field = 'width': must be given only once"),
+    (["hello", "--set", "engine=1"], "engine = '1': must be true or false"),
+    (["hello", "--set", "physical=100"], "core.physical = 100: must be 32 and a power of two"),
     (["hello", "--trace", "log.txt"], "must end in .log"),
 ])
 def test_bad_arguments(capsys, arguments, told):
@@ -95,5 +97,6 @@ def test_bad_arguments(capsys, arguments, told):
 
 
 def test_fields_are_set():
-    config = chosen_core("tiny", ("reorder_buffer=16", "l1.mshrs=4", "predictor.history=0x2"))
+    config = chosen_core("tiny", ("reorder_buffer=16", "l1.mshrs=4", "history=2", "engine=true"))
     assert (config.reorder_buffer, config.l1.mshrs, config.predictor.history, config.width) == (16, 4, 2, 1)
+    assert config.engine is True

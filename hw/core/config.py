@@ -6,15 +6,9 @@ Frozen and validated like the rest of the tree (hw/config.py); `core_preset` hol
 import dataclasses
 from dataclasses import dataclass, field
 
+from ..config import ConfigError, kind_of, whole
+
 __all__ = ["CORE_PRESETS", "CoreConfig", "L1Config", "PredictorConfig", "core_preset"]
-
-
-def _check(owner, config, name, low, high, *, power_of_two=False):
-    value = getattr(config, name)
-    rule = f"a {'power of two' if power_of_two else 'whole number'} from {low} to {high}"
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or not low <= value <= high or (power_of_two and value & (value - 1)):
-        raise ValueError(f"{owner}.{name} = {value!r}: must be {rule}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +36,14 @@ class PredictorConfig:
     buffer: int = 16
 
     def __post_init__(self):
-        _check("predictor", self, "counters", 16, 65536, power_of_two=True)
-        _check("predictor", self, "history", 0, 16)
-        _check("predictor", self, "targets", 4, 4096, power_of_two=True)
-        _check("predictor", self, "returns", 2, 32, power_of_two=True)
-        _check("predictor", self, "sets", 2, 1024, power_of_two=True)
-        _check("predictor", self, "ways", 1, 8, power_of_two=True)
-        _check("predictor", self, "fetch_bytes", 4, 64, power_of_two=True)
-        _check("predictor", self, "buffer", 4, 64, power_of_two=True)
+        whole("predictor", self, "counters", 16, 65536, power_of_two=True)
+        whole("predictor", self, "history", 0, 16)
+        whole("predictor", self, "targets", 4, 4096, power_of_two=True)
+        whole("predictor", self, "returns", 2, 32, power_of_two=True)
+        whole("predictor", self, "sets", 2, 1024, power_of_two=True)
+        whole("predictor", self, "ways", 1, 8, power_of_two=True)
+        whole("predictor", self, "fetch_bytes", 4, 64, power_of_two=True)
+        whole("predictor", self, "buffer", 4, 64, power_of_two=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +68,12 @@ class L1Config:
     prefetch_mshrs: int = 24
 
     def __post_init__(self):
-        _check("l1", self, "banks", 1, 16, power_of_two=True)
-        _check("l1", self, "sets", 2, 4096, power_of_two=True)
-        _check("l1", self, "ways", 1, 16, power_of_two=True)
-        _check("l1", self, "mshrs", 2, 64)
-        _check("l1", self, "streams", 0, 32)
-        _check("l1", self, "prefetch_mshrs", 1, self.mshrs - 1)
+        whole("l1", self, "banks", 1, 16, power_of_two=True)
+        whole("l1", self, "sets", 2, 4096, power_of_two=True)
+        whole("l1", self, "ways", 1, 16, power_of_two=True)
+        whole("l1", self, "mshrs", 2, 64)
+        whole("l1", self, "streams", 0, 32)
+        whole("l1", self, "prefetch_mshrs", 1, self.mshrs - 1)
 
     @property
     def capacity_bytes(self):
@@ -119,26 +113,24 @@ class CoreConfig:
     l1: L1Config = field(default_factory=L1Config)
 
     def __post_init__(self):
-        _check("core", self, "width", 1, 8, power_of_two=True)
-        _check("core", self, "alus", 1, 8)
+        whole("core", self, "width", 1, 8, power_of_two=True)
+        whole("core", self, "alus", 1, 8)
         # Age is compared in the index modulo twice the entries.
-        _check("core", self, "reorder_buffer", 2 * self.width, 512, power_of_two=True)
+        whole("core", self, "reorder_buffer", 2 * self.width, 512, power_of_two=True)
         # The free registers go round in a ring, whose index wraps by itself.
-        _check("core", self, "physical", 33, 1056)
+        whole("core", self, "physical", 33, 1056)
         free = self.physical - 32
         if free & (free - 1) or free < self.width:
-            raise ValueError(f"core.physical = {self.physical}: must be 32 and a power of two of at least "
-                             f"{self.width}, a group's registers")
-        _check("core", self, "checkpoints", self.width, 64)
-        _check("core", self, "queue", self.width, 64)
-        _check("core", self, "loads", self.width, 128, power_of_two=True)
-        _check("core", self, "stores", self.width, 128, power_of_two=True)
-        _check("core", self, "multiply_latency", 2, 8)
-        if not isinstance(self.engine, bool):
-            raise ValueError(f"core.engine = {self.engine!r}: must be True or False")
-        for name, kind in (("predictor", PredictorConfig), ("l1", L1Config)):
-            if not isinstance(getattr(self, name), kind):
-                raise ValueError(f"core.{name} = {getattr(self, name)!r}: must be a {kind.__name__}")
+            raise ConfigError("core.physical", self.physical,
+                              f"32 and a power of two of at least {self.width}, a group's registers")
+        whole("core", self, "checkpoints", self.width, 64)
+        whole("core", self, "queue", self.width, 64)
+        whole("core", self, "loads", self.width, 128, power_of_two=True)
+        whole("core", self, "stores", self.width, 128, power_of_two=True)
+        whole("core", self, "multiply_latency", 2, 8)
+        kind_of("core", self, "engine", bool)
+        kind_of("core", self, "predictor", PredictorConfig)
+        kind_of("core", self, "l1", L1Config)
 
 
 CORE_PRESETS = {
@@ -157,7 +149,7 @@ CORE_PRESETS = {
 
 
 def core_preset(name, **changes):
-    """The preset ``name`` with some fields of CoreConfig changed; ValueError for a name which is none."""
+    """The preset ``name`` with some fields of CoreConfig changed; ConfigError for a name which is none."""
     if name not in CORE_PRESETS:
-        raise ValueError(f"core preset = {name!r}: must be one of {', '.join(CORE_PRESETS)}")
+        raise ConfigError("core preset", name, "one of " + ", ".join(CORE_PRESETS))
     return dataclasses.replace(CORE_PRESETS[name], **changes)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from scripts.options import OutputFile
+from scripts.options import OutputFile, overridden
 from scripts.report import json_option, print_json, progress
 
 TRACE_EVENTS = 2_000_000
@@ -27,31 +27,7 @@ class ProgramFile(click.ParamType):
 def chosen_core(name, overrides):
     """The CoreConfig of ``--preset`` and ``--set``; ValueError if there is none."""
     from hw.core.config import core_preset
-    config, seen = core_preset(name), set()
-    for text in overrides:
-        path, equals, value = text.partition("=")
-        if not equals or not value:
-            raise ValueError(f"--set = {text!r}: must be FIELD=VALUE")
-        if path in seen:
-            raise ValueError(f"--set = {path!r}: must be given only once")
-        seen.add(path)
-        config = _changed(config, path.split("."), path, value)
-    return config
-
-
-def _changed(config, parts, path, value):
-    known = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    inner = known.get(parts[0])
-    if inner is None or (len(parts) > 1) != dataclasses.is_dataclass(inner):
-        fields = [f"{name}.FIELD" if dataclasses.is_dataclass(part) else name for name, part in known.items()]
-        raise ValueError(f"--set = {path!r}: must be a field of the core, here one of {', '.join(fields)}")
-    if len(parts) > 1:
-        return dataclasses.replace(config, **{parts[0]: _changed(inner, parts[1:], path, value)})
-    try:
-        number = int(value, 0)
-    except ValueError:
-        raise ValueError(f"--set {path} = {value!r}: must be a whole number") from None
-    return dataclasses.replace(config, **{parts[0]: number})
+    return overridden(core_preset(name), overrides, fields="a field of the core")
 
 
 @click.command()
