@@ -220,7 +220,7 @@ class Core(wiring.Component):
             oldest.i[width].eq(branch_lane.fault), oldest.i[width + 1].eq(lsu.fault),
             oldest.kill.eq(kill), oldest.flush.eq(flush),
             buffer.kill.eq(kill), buffer.flush.eq(flush), buffer.retire.eq(commit.retire),
-            commit.fault.eq(oldest.o), commit.kill.eq(kill), commit.idle.eq(lsu.idle),
+            commit.fault.eq(oldest.o), commit.idle.eq(lsu.idle),
             commit.hold.eq(lsu.device_load | (self.engine.hold if engines else 0)),
             front.resolve.eq(branch_lane.resolve), front.restart.eq(commit.restart),
         ]

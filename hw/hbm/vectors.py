@@ -4,9 +4,9 @@ A mask per bit of an index would do as well, but is taken apart into single bits
 those are slow to simulate.
 """
 
-from amaranth.hdl import Cat
+from amaranth.hdl import Cat, Mux
 
-__all__ = ["encode", "lowest"]
+__all__ = ["encode", "lowest", "select"]
 
 
 def lowest(vector):
@@ -23,3 +23,11 @@ def encode(one_hot):
         bits.insert(0, high != 0)
         one_hot = low | high
     return Cat(bits)
+
+
+def select(one_hot, values):
+    """The value whose bit is set; 0 if there is none."""
+    chosen = 0
+    for bit, value in zip(one_hot, values, strict=True):
+        chosen = chosen | Mux(bit, value, 0)
+    return chosen

@@ -4,6 +4,7 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...hbm.vectors import lowest, select
 from ..address import RAM
 from ..types import HISTORY_BITS, ControlKind, LineRequest, LineResponse, Resolve, Restart
 from .buffer import Block
@@ -23,19 +24,6 @@ class FetchEvents(data.Struct):
     stall_buffer: unsigned(1)     # a cycle in which a block waits for room in the buffer
     resteer: unsigned(1)          # the check of a block's prediction changed the path: one cycle lost
     btb_miss: unsigned(1)         # of these: a taken transfer that the target buffer did not know
-
-
-def lowest(bits):
-    """One-hot of the lowest bit set."""
-    return (bits & -bits)[:len(bits)]
-
-
-def select(one_hot, values):
-    """The value whose bit is set, 0 if none."""
-    result = 0
-    for bit, value in zip(one_hot, values):
-        result = result | Mux(bit, value, 0)
-    return result
 
 
 class Fetch(wiring.Component):

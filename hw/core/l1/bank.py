@@ -5,7 +5,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...hbm.demand import rotate
-from ...hbm.vectors import lowest
+from ...hbm.vectors import lowest, select
 from .types import MSHR_BITS, Op, WayState
 
 __all__ = ["Bank", "Outcome", "Push"]
@@ -129,8 +129,8 @@ class Bank(wiring.Component):
                      self.way.eq(Mux(found, hit, victim))]
         chosen = Signal(entry)
         m.d.comb += [
-            Value.cast(chosen).eq(_choose(self.way, [Value.cast(entries[w]) for w in range(ways)])),
-            self.line.eq(_choose(self.way, [Value.cast(reads[w].data) for w in range(ways)])),
+            Value.cast(chosen).eq(select(self.way, [Value.cast(entries[w]) for w in range(ways)])),
+            self.line.eq(select(self.way, [Value.cast(reads[w].data) for w in range(ways)])),
         ]
 
         # What was written in the cycle before is not in what was read.
@@ -142,7 +142,7 @@ class Bank(wiring.Component):
         old, forward = Signal(64), Signal()
         m.d.comb += [
             forward.eq(same_set & ((wrote_way & hit) != 0) & wrote_words.bit_select(r.word, 1)),
-            old.eq(_choose(hit, [Value.cast(reads[w].data).word_select(r.word, 64) for w in range(ways)])),
+            old.eq(select(hit, [Value.cast(reads[w].data).word_select(r.word, 64) for w in range(ways)])),
             self.word.eq(Mux(forward, wrote_word, old)),
         ]
         stale_word = forward & wrote_line
@@ -248,11 +248,3 @@ class Bank(wiring.Component):
         m.d.sync += [wrote.eq(write_data), wrote_set.eq(r.set), wrote_way.eq(self.way),
                      wrote_words.eq(words), wrote_word.eq(merged), wrote_line.eq(~is_store)]
         return m
-
-
-def _choose(one_hot, values):
-    """The value whose bit is set; 0 if there is none."""
-    chosen = 0
-    for bit, value in zip(one_hot, values, strict=True):
-        chosen |= Mux(bit, value, 0)
-    return chosen

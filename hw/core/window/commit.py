@@ -33,7 +33,6 @@ class Commit(wiring.Component):
     heads : In(array of head), retire : Out: from and to the reorder buffer
     fault : In(fault): the oldest exception
     dispatched : In(array of renamed): to remember a SYSTEM instruction
-    kill : In
     commits : Out(array of Struct(valid, rd, tag)): for renaming
     loads, stores : Out: how many commit
     idle : In(1): no committed store is pending
@@ -54,7 +53,7 @@ class Commit(wiring.Component):
         count = range(width + 1)
         super().__init__({
             "heads": In(layouts.head).array(width), "retire": Out(count), "fault": In(layouts.fault),
-            "dispatched": In(layouts.renamed).array(width), "kill": In(layouts.kill),
+            "dispatched": In(layouts.renamed).array(width),
             "commits": Out(commit).array(width), "loads": Out(count), "stores": Out(count),
             "idle": In(1), "hold": In(1),
             "source": Out(layouts.tag), "operand": In(64), "result": Out(layouts.result),

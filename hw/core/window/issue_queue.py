@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...hbm.vectors import encode, lowest
+from ...hbm.vectors import encode, lowest, select
 from ..rename.count import ones
 from ..types import younger
 from .types import Layouts
@@ -91,10 +91,7 @@ class IssueQueue(wiring.Component):
             self.room.eq(ones(taken) <= count - config.width),
         ]
         for tags, out in ((tags1, self.o.rs1), (tags2, self.o.rs2)):
-            value = 0
-            for e in range(count):
-                value = value | Mux(chosen[e], tags[e], 0)
-            m.d.comb += out.eq(value)
+            m.d.comb += out.eq(select(chosen, tags))
 
         for e in range(count):
             for ready, tags in ((ready1, tags1), (ready2, tags2)):
