@@ -1,10 +1,14 @@
-"""Proofs of the HBM slice hold, are not void, and fail on planted bugs (docs/formal.md)."""
+"""Proofs hold, are not void, and fail on planted bugs (docs/formal.md)."""
 
 import pytest
 
-from tests.formal.hbm import PROOFS, changed
+from tests.formal import core, hbm, memory
+from tests.formal.hbm import changed
 from tests.formal.run import run
 
+PROOFS = {f"{package} {name}": proof
+          for package, module in (("hbm", hbm), ("core", core), ("memory", memory))
+          for name, proof in module.PROOFS.items()}
 BUGS = [(name, bug) for name, proof in PROOFS.items() for bug in proof.bugs]
 
 
