@@ -32,6 +32,8 @@ def markdown(figures: Mapping[str, object], targets: Sequence[Target] = TARGETS)
     for target, (key, what, asked, measured, state) in zip(targets, rows(figures, targets), strict=True):
         if target.beyond and state == MISSED:
             state = f"missed ([why]({target.beyond}))"
+        if target.pending and state == MISSED:
+            state = f"missed, open ([tried]({target.pending}))"
         lines.append(f"| `{key}` | {what} | {asked} | {measured} | {state} |")
     return "\n".join(lines)
 

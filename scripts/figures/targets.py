@@ -20,7 +20,8 @@ class Target:
         `equals` may name another key as `"=key"`.
     noisy : depends on the machine or its load; never compared between runs.
     quick : measured in seconds, and so compared with figures.json in `make test`.
-    beyond : page, from the root, that shows why the bound is not reached; for a figure that is missed.
+    beyond : page, from the root, that shows why the bound is out of reach; for a figure that is missed.
+    pending : page that says what was measured and tried; for a figure that is missed and to be met yet.
     """
 
     key: str
@@ -31,6 +32,7 @@ class Target:
     noisy: bool = False
     quick: bool = False
     beyond: str = ""
+    pending: str = ""
 
     def asked(self) -> str:
         """The bound as text."""
@@ -186,7 +188,7 @@ CORE = [
     Target(key="core.mlp", at_least=7, quick=True,
            what="eight independent loads that miss: most in flight at once at the memory"),
     Target(key="core.mlp.dependent", equals=1, quick=True, what="the same of a chain of loads"),
-    Target(key="core.copy_over_fill", at_least=0.8, beyond="docs/decisions/0012-copies.md",
+    Target(key="core.copy_over_fill", at_least=0.8, pending="docs/decisions/0012-copies.md",
            what="copy of 128 KiB through HBM: bytes a cycle over those of a loop that only reads"),
     Target(key="core.stream.copy", what="bytes a cycle of this copy"),
     Target(key="core.stream.read", what="bytes a cycle of reading"),
@@ -205,9 +207,7 @@ CORE = [
 ]
 
 SUITE = [
-    # 20 as long as there were the matrix engine and the HBM slice only.
-    Target(key="tests.minutes", at_most=40, noisy=True,
-           what="make test on 2 cores, simulators built, wall clock"),
+    Target(key="tests.minutes", at_most=20, noisy=True, what="make test on 2 cores, wall clock"),
 ]
 
 TARGETS = [*CONFIG, *NUMBERS, *MATRIX, *QUAD, *SIMULATION, *PLANTED, *HBM, *CORE, *DEMO, *SUITE]
